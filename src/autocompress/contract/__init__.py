@@ -1,0 +1,1 @@
+"""What stages and runners agree on. Pure: no files, no clocks, no clients."""

@@ -1,0 +1,1 @@
+"""Frozen values in base units (seconds, bytes, tokens); nothing but the standard library."""

@@ -1,0 +1,1 @@
+"""How a stage is found, fed and recorded; the stages themselves are packages beside this one."""
