@@ -1,0 +1,1 @@
+"""The vLLM plugin that serves heterogeneous models; every vLLM process loads it, so it is small."""
