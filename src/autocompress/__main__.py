@@ -1,0 +1,5 @@
+"""``python -m autocompress``: the command line."""
+
+from autocompress.cli import main
+
+main()
