@@ -1,0 +1,111 @@
+"""The command line's entry: all commands, and one way to turn errors into exit codes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import sys
+import traceback
+from types import FrameType
+from typing import NoReturn
+
+import click
+import typer
+
+from autocompress import __version__
+from autocompress.cli import inspecting, jobs, models, tables
+from autocompress.contract.errors import (
+    AutocompressError,
+    DiskFullError,
+    ExitCode,
+    Reason,
+    StoppedError,
+)
+
+HELP = """Compress a language model for a deployment: accelerator, engine, workload and budget.
+
+A job file names a parent model, the target and the limits; `autocompress run JOB.yaml` profiles
+the real engine, searches, recovers, measures, and publishes the model when its limits are met.
+`autocompress plan JOB.yaml` says what that would do.
+
+Exit codes: 0 done (a missed budget is a result, see the scorecard), 64 bad spec, 65 bad data or
+model, 69 storage or network unavailable, 70 engine or internal fault, 74 disk full, 75 try later,
+77 access refused, 78 budget infeasible, 143 asked to stop (run again to go on).
+"""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+jobs.add_commands(app)
+inspecting.add_commands(app)
+models.add_commands(app)
+app.add_typer(tables.app, name="table")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    del version
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the documented code."""
+    signal.signal(signal.SIGTERM, _stop)
+    as_json = "--json" in sys.argv
+    try:
+        result = app(standalone_mode=False)
+        sys.exit(result if isinstance(result, int) else 0)
+    except AutocompressError as error:
+        _fail(error, as_json)
+    except KeyboardInterrupt:
+        _fail(StoppedError("stopped; run the same command again to go on"), as_json)
+    except (click.exceptions.Abort, click.exceptions.Exit):
+        sys.exit(0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(ExitCode.BAD_SPEC)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            _fault(error)
+        where = error.filename or "the disk that the work is done on"
+        _fail(DiskFullError(f"no space left: {where}; free some and run again to go on"), as_json)
+    except Exception as error:  # noqa: BLE001  # the last resort: the code must still be right
+        _fault(error)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def _fail(error: AutocompressError, as_json: bool) -> NoReturn:
+    if as_json:
+        report = {"error": {"reason": error.reason.value, "message": str(error)}}
+        typer.echo(json.dumps(report))
+    else:
+        typer.echo(f"error ({error.reason.value}): {error}", err=True)
+    sys.exit(error.exit_code)
+
+
+def _fault(error: Exception) -> NoReturn:
+    traceback.print_exception(error)
+    typer.echo(
+        f"error ({Reason.INTERNAL_ERROR.value}): {type(error).__name__}: {error}; this is a fault "
+        "of autocompress, please report it with the lines above",
+        err=True,
+    )
+    sys.exit(ExitCode.ENGINE_FAILED)

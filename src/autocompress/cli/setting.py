@@ -1,0 +1,86 @@
+"""What the commands about jobs share: the job file, its store, its parent's revision."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autocompress.api.reading import read_job
+from autocompress.contract.errors import SpecError
+from autocompress.contract.stage import Manifest, Stage
+from autocompress.domain.job import Job
+from autocompress.sources.revision import resolve_revision
+from autocompress.stages.execute import finished_stages
+from autocompress.store.opening import open_store
+from autocompress.store.protocol import Store
+
+JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The CompressionJob.")]
+StoreUri = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URI",
+        help="Where artifacts go: a folder or s3://bucket/prefix. "
+        "Default: the job's artifacts.uri, else ./runs.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A job that was read, with its store opened and its parent's revision resolved."""
+
+    job: Job
+    text: str
+    store: Store
+    cache_dir: Path
+    work_dir: Path
+    source_revision: str
+
+    def finished(self) -> dict[Stage, Manifest]:
+        """The stages whose results are in the store."""
+        return finished_stages(self.job, self.store, source_revision=self.source_revision)
+
+
+def open_setting(job_file: Path, store_uri: str | None) -> Setting:
+    """Read the job and open what it names."""
+    text = read_text(job_file)
+    parsed = read_job(text, name=str(job_file))
+    job = parsed.to_domain()
+    endpoint = parsed.spec.artifacts.endpoint if parsed.spec.artifacts else None
+    uri = store_uri or (parsed.spec.artifacts.uri if parsed.spec.artifacts else None) or "runs"
+    cache_dir = cache_folder()
+    return Setting(
+        job=job,
+        text=text,
+        store=open_store(uri, endpoint=endpoint),
+        cache_dir=cache_dir,
+        work_dir=cache_dir / "work",
+        source_revision=resolve_revision(job.source, cache_dir),
+    )
+
+
+def read_text(path: Path) -> str:
+    """A text file the user named.
+
+    Raises:
+        SpecError: it is not there or not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"cannot read {path}: {error}; give the path of a job file") from error
+
+
+def cache_folder() -> Path:
+    """This machine's cache: ``AUTOCOMPRESS_CACHE``, else the user's cache folder."""
+    named = os.environ.get("AUTOCOMPRESS_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "autocompress"
