@@ -1,0 +1,1 @@
+"""What a served model costs and what it can do: load test, benchmarks, bits per byte, scorecard."""
