@@ -74,9 +74,7 @@ def server(script: Script, log: list[str] | None = None, name: str = "m") -> Ite
             prompt = len(body["prompt"])
             usage = {"prompt_tokens": prompt, "completion_tokens": count}
             event = json.dumps({"choices": [], "usage": usage})
-            await response.write(f"data: {event}
-
-".encode())
+            await response.write(f"data: {event}\n\n".encode())
         await response.write(b"data: [DONE]\n\n")
         script.active -= 1
         return response
