@@ -1,0 +1,1 @@
+"""Model families as data: how a family writes its configuration and names its tensors."""
