@@ -23,7 +23,7 @@ def digest_bytes(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def canonical(value: object) -> str:
+def canonical(value: object) -> str:  # noqa: PLR0911  # one return for each type
     """One text for one value.
 
     Raises:
