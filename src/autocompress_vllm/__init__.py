@@ -1,4 +1,4 @@
-"""The vLLM plugin: loads models whose blocks differ in size; small, since every engine process loads it."""
+"""The vLLM plugin: models whose blocks differ in size; small, as every engine process loads it."""
 
 
 def register() -> None:

@@ -15,6 +15,8 @@ ARCHITECTURE = "AutocompressForCausalLM"
 NEMOTRON_NAS_MODEL_TYPE = "nemotron-nas"
 NEMOTRON_NAS_ARCHITECTURE = "DeciLMForCausalLM"
 
+Sizes = Mapping[str, Any]
+
 
 class HeterogeneousConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
     """A decoder whose residual blocks differ in size.
@@ -26,8 +28,8 @@ class HeterogeneousConfig(PreTrainedConfig):  # type: ignore[misc]  # transforme
     * ``{"kind": "mlp", "intermediate_size", "gated", "bias"}``
     * ``{"kind": "skip"}``
 
-    ``num_hidden_layers``, ``num_attention_heads`` and ``num_key_value_heads`` follow from it (number of
-    blocks, and the largest of each); serving engines read them. ``family`` names the parent's
+    ``num_hidden_layers``, ``num_attention_heads`` and ``num_key_value_heads`` follow from it (number
+    of blocks, and the largest of each); serving engines read them. ``family`` names the parent's
     model type, so that a uniform result can be written back in it.
 
     Raises:
@@ -131,6 +133,11 @@ def _attributes(value: Mapping[str, Any]) -> _AttributeDict:
             for key, inner in value.items()
         }
     )
+
+
+def block_sizes(config: HeterogeneousConfig) -> list[Sizes]:
+    """The blocks of a configuration, in order."""
+    return list(config.blocks or ())
 
 
 def register_configs() -> None:

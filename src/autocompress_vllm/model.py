@@ -1,16 +1,15 @@
 """The vLLM model: residual blocks of any size, attention, MLP or skipped, in any order.
 
-Tensors in a checkpoint: ``model.embed_tokens.weight``, ``model.norm.weight``, ``lm_head.weight`` (absent
-when tied) and, for block ``i``, ``model.blocks.{i}.norm.weight``,
+Tensors in a checkpoint: ``model.embed_tokens.weight``, ``model.norm.weight``, ``lm_head.weight``
+(absent when tied) and, for block ``i``, ``model.blocks.{i}.norm.weight``,
 ``.attention.{q,k,v,o}_proj.{weight,bias}``, ``.attention.{q,k}_norm.weight`` and
 ``.mlp.{gate,up,down}_proj.{weight,bias}``. A skipped block has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import nn
@@ -44,9 +43,7 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
-from autocompress_vllm.config import HeterogeneousConfig
-
-Sizes = Mapping[str, Any]
+from autocompress_vllm.config import HeterogeneousConfig, Sizes, block_sizes
 
 
 class BlockAttention(nn.Module):
@@ -229,7 +226,7 @@ class ResidualBlock(nn.Module):
     def forward(
         self, positions: torch.Tensor, hidden: torch.Tensor, residual: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The residual stream is ``hidden + residual``, or ``hidden`` where residual is ``None``."""
+        """The stream is ``hidden + residual``, or ``hidden`` where residual is ``None``."""
         if residual is None:
             hidden, residual = self.norm(hidden), hidden
         else:
@@ -241,7 +238,7 @@ class ResidualBlock(nn.Module):
 
 def _make_block(vllm_config: VllmConfig, prefix: str) -> nn.Module:
     config: HeterogeneousConfig = vllm_config.model_config.hf_config
-    sizes = config.blocks[int(prefix.rsplit(".", 1)[1])]
+    sizes = block_sizes(config)[int(prefix.rsplit(".", 1)[1])]
     if sizes["kind"] == "skip":
         return SkippedBlock()
     return ResidualBlock(config, sizes, vllm_config.cache_config, vllm_config.quant_config, prefix)
@@ -260,7 +257,7 @@ def _check_heads(prefix: str, query_heads: int, kv_heads: int, parallel: int) ->
         )
 
 
-@support_torch_compile  # type: ignore[untyped-decorator]  # the engine is untyped here
+@support_torch_compile
 class HeterogeneousModel(nn.Module):
     """Embedding, residual blocks and final norm."""
 
@@ -387,9 +384,11 @@ class AutocompressForCausalLM(nn.Module, SupportsPP):  # type: ignore[misc]  # s
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
         """Load tensors of a checkpoint, by the names in the module's description."""
-        gated = {
-            i for i, sizes in enumerate(self.config.blocks) if sizes.get("gated", True)
-        }  # fused there alone
+        gated = [
+            i
+            for i, sizes in enumerate(block_sizes(self.config))
+            if sizes["kind"] == "mlp" and sizes.get("gated", True)
+        ]
         mapper = self.hf_to_vllm_mapper | WeightsMapper(
             orig_to_new_stacked={
                 f".blocks.{i}.mlp.{name}_proj": (f".blocks.{i}.mlp.gate_up_proj", part)
