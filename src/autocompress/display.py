@@ -47,7 +47,6 @@ class TerminalProgress:
         """See ``Progress``."""
         self._bars.console.print(f"[bold]{self._stage:>8}[/]  {message}", highlight=False)
 
-
     def close(self) -> None:
         """Leave the bars as they stand."""
         self._fill()

@@ -49,20 +49,20 @@ def run_stages(
     tries = 0
     while (stage_or_none := next_stage(_summaries(finished))) is not None:
         code = _run_child(command(stage_or_none))
-        if code in RETRIED and (tries := tries + 1) < TRIES:
+        # Read again even after a fault: a damaged result that the child found is no longer there.
+        finished = finished_stages(job, store, source_revision=source_revision)
+        if stage_or_none in finished:
+            tries = 0
             continue
-        if code != ExitCode.DONE:
-            return LocalRun(finished=finished, exit_code=code)
-        now = finished_stages(job, store, source_revision=source_revision)
-        if stage_or_none not in now:
-            # The child ended well, yet its result is not in the store: never loop on that.
-            return LocalRun(finished=now, exit_code=ExitCode.ENGINE_FAILED)
-        finished, tries = now, 0
+        tries += 1
+        if code not in RETRIED or tries == TRIES:
+            # A child that ended well without a result in the store is a fault too.
+            return LocalRun(finished=finished, exit_code=code or ExitCode.ENGINE_FAILED)
     return LocalRun(finished=finished, exit_code=ExitCode.DONE)
 
 
 def stage_command(stage: Stage, job_file: Path, options: list[str]) -> list[str]:
-    """This interpreter running one stage."""
+    """The command line of one stage, run by the interpreter that runs now."""
     return [sys.executable, "-m", "autocompress", "stage", stage.value, str(job_file), *options]
 
 

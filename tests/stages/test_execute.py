@@ -12,6 +12,7 @@ from autocompress.contract.stage import Outcome, Stage, Summary
 from autocompress.stages import execute as execute_module
 from autocompress.stages.context import StageContext
 from autocompress.stages.execute import Workplace, execute, finished_stages
+from autocompress.store.artifacts import CorruptArtifactError
 from autocompress.store.opening import open_store
 
 REVISION = "sha256:" + "0" * 64
@@ -72,6 +73,17 @@ def test_a_damaged_result_is_made_again(job, workplace, calls, tmp_path):
     assert calls == [Stage.PROFILE, Stage.PROFILE]
 
 
+def test_damage_that_keeps_the_size_is_found_when_it_is_read(job, workplace, calls, tmp_path):
+    run(Stage.PROFILE, job, workplace)
+    (damaged,) = (tmp_path / "store").rglob("profile.txt")
+    damaged.write_text("PROFILE")
+    with pytest.raises(CorruptArtifactError, match=r"profile\.txt is damaged"):
+        run(Stage.SEARCH, job, workplace)
+    run(Stage.PROFILE, job, workplace)
+    run(Stage.SEARCH, job, workplace)
+    assert calls == [Stage.PROFILE, Stage.PROFILE, Stage.SEARCH]
+
+
 def test_a_fault_keeps_the_checkpoints_and_publishes_nothing(job, workplace, monkeypatch):
     seen: list[bool] = []
 
@@ -102,5 +114,5 @@ def test_an_ended_job_stops_the_chain(job, workplace, monkeypatch):
 
     monkeypatch.setattr(execute_module, "load_stage", loader)
     run(Stage.PROFILE, job, workplace)
-    with pytest.raises(DataError, match="builds on"):
+    with pytest.raises(DataError, match="ended at profile with BudgetAlreadyMet"):
         run(Stage.SEARCH, job, workplace)

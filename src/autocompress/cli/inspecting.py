@@ -86,13 +86,10 @@ def write_report(setting: Setting, finished: Mapping[Stage, Manifest], path: Pat
         folders = {}
         for stage, manifest in finished.items():
             folder = Path(scratch) / stage.value
-            artifacts.fetch(
-                setting.store,
-                stage_prefix(stage, manifest.input_digest),
-                manifest,
-                folder,
-                only=_DOCUMENTS,
-            )
+            folder.mkdir()
+            for name in manifest.files:
+                if name.endswith(".json") and "/" not in name:
+                    (folder / name).write_bytes(_read(setting, manifest, name))
             folders[stage] = folder
         data = collect(setting.store, setting.text, finished, folders)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,21 +155,13 @@ def published_model(setting: Setting, finished: Mapping[Stage, Manifest]) -> str
     manifest = finished.get(Stage.VALIDATE)
     if manifest is None or "model.json" not in manifest.files:
         return None
-    reference = load(
-        artifacts.Reference, _read(setting, manifest, "model.json"), name="model.json"
-    )
+    reference = load(artifacts.Reference, _read(setting, manifest, "model.json"), name="model.json")
     return artifacts.location(setting.store, reference)
 
 
-_DOCUMENTS = ("*.json",)
-
-
 def _read(setting: Setting, manifest: Manifest, name: str) -> bytes:
-    stage = Stage(manifest.kind)
-    prefix = stage_prefix(stage, manifest.input_digest)
-    with tempfile.TemporaryDirectory() as scratch:
-        artifacts.fetch(setting.store, prefix, manifest, Path(scratch), only=(name,))
-        return (Path(scratch) / name).read_bytes()
+    prefix = stage_prefix(Stage(manifest.kind), manifest.input_digest)
+    return artifacts.read(setting.store, prefix, manifest, name)
 
 
 def _require_ended(finished: Mapping[Stage, Manifest]) -> None:

@@ -78,7 +78,7 @@ def read_text(path: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """This machine's cache: ``AUTOCOMPRESS_CACHE``, else the user's cache folder."""
+    """The cache of this machine: ``AUTOCOMPRESS_CACHE``, else the user's cache folder."""
     named = os.environ.get("AUTOCOMPRESS_CACHE")
     if named:
         return Path(named)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autocompress.contract.errors import DataError
@@ -71,6 +71,9 @@ def execute(
     finished = finished_stages(job, workplace.store, source_revision=source_revision)
     if stage in finished:
         return finished[stage]
+    for name, manifest in finished.items():
+        if (outcome := _outcome(manifest)) is not Outcome.DONE:
+            raise DataError(f"the job ended at {name.value} with {outcome}: nothing is left to do")
     missing = [name.value for name in UPSTREAM[stage] if name not in finished]
     if missing:
         raise DataError(
@@ -110,7 +113,7 @@ def execute(
             peak_memory_bytes=memory.peak_bytes,
         )
     shutil.rmtree(own, ignore_errors=True)
-    return replace(manifest, peak_memory_bytes=memory.peak_bytes)
+    return manifest
 
 
 def _outcome(manifest: Manifest) -> Outcome | None:

@@ -1,5 +1,6 @@
 """The stage table: which function runs a stage. Named as text and loaded late, because a stage
-loads torch or an engine and the command line must not."""
+loads torch or an engine and the command line must not.
+"""
 
 from __future__ import annotations
 

@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autocompress.contract import documents
-from autocompress.contract.errors import AutocompressError, DataError
+from autocompress.contract.errors import AutocompressError, DataError, ExitCode
 from autocompress.contract.stage import FileEntry, Manifest, Summary, output_digest
 from autocompress.store.directory import writing
 from autocompress.store.protocol import Store, check_key
 
 
 class CorruptArtifactError(DataError):
-    """A stored file is not what its manifest says; the artifact was discarded, to be made again."""
+    """A stored file is not what its manifest says; the artifact was discarded, to be made again.
+
+    Its exit code asks runners to try again: the next try makes the artifact anew.
+    """
+
+    exit_code = ExitCode.TRY_LATER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +182,21 @@ def local_folder(store: Store, prefix: str, manifest: Manifest) -> Path | None:
     name = next(iter(manifest.files))
     path = store.local_path(file_key(prefix, manifest, name))
     return None if path is None else path.parents[name.count("/")]
+
+
+def location(store: Store, target: Reference) -> str:
+    """Where a person finds the files: a folder, or the URI in a bucket.
+
+    Raises:
+        CorruptArtifactError: the store no longer holds that content.
+    """
+    manifest = resolve(store, target)
+    if manifest is None:
+        raise CorruptArtifactError(f"{store.uri}: {target.prefix} is gone or damaged; run again")
+    folder = local_folder(store, target.prefix, manifest)
+    if folder is not None:
+        return str(folder)
+    return f"{store.uri.rstrip('/')}/{file_key(target.prefix, manifest, '')}"
 
 
 def file_key(prefix: str, manifest: Manifest, name: str) -> str:
