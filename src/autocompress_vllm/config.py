@@ -28,9 +28,9 @@ class HeterogeneousConfig(PreTrainedConfig):  # type: ignore[misc]  # transforme
     * ``{"kind": "mlp", "intermediate_size", "gated", "bias"}``
     * ``{"kind": "skip"}``
 
-    ``num_hidden_layers``, ``num_attention_heads`` and ``num_key_value_heads`` follow from it (number
-    of blocks, and the largest of each); serving engines read them. ``family`` names the parent's
-    model type, so that a uniform result can be written back in it.
+    ``num_hidden_layers``, ``num_attention_heads`` and ``num_key_value_heads`` follow from it
+    (number of blocks, and the largest of each); serving engines read them. ``family`` names the
+    parent's model type, so that a uniform result can be written back in it.
 
     Raises:
         ValueError: when attention blocks differ in head dimension.
