@@ -257,7 +257,15 @@ def _check_heads(prefix: str, query_heads: int, kv_heads: int, parallel: int) ->
         )
 
 
-@support_torch_compile
+# Named here: with postponed annotations the decorator cannot find out which arguments are tensors.
+@support_torch_compile(
+    dynamic_arg_dims={
+        "input_ids": 0,
+        "positions": 0,
+        "intermediate_tensors": 0,
+        "inputs_embeds": 0,
+    }
+)
 class HeterogeneousModel(nn.Module):
     """Embedding, residual blocks and final norm."""
 
