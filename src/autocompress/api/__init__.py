@@ -1,0 +1,1 @@
+"""The job schema, version by version, and how a job file is read."""
