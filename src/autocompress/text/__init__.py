@@ -1,0 +1,1 @@
+"""Text for calibration, training and held-out loss, from what an installation already has."""

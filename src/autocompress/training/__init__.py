@@ -1,0 +1,1 @@
+"""Training: losses, optimizer, steps and checkpoints, for search and recovery alike."""
