@@ -26,10 +26,10 @@ class NotExpressibleError(Exception):
 class TensorNames:
     """A family's names and the canonical names that they stand for.
 
-    ``outside`` maps whole names. A name in a layer is ``layer_prefix`` with the layer's number
-    and a key of ``attention`` or ``mlp``, whose value follows ``model.blocks.{i}.``; attention is
-    block ``2 * layer`` and the MLP the one after it. ``ignored`` matches what some files store though it
-    is computed (rotary frequencies).
+    ``outside`` maps whole names. A name in a layer is ``layer_prefix`` with the layer's number and
+    a key of ``attention`` or ``mlp``, whose value follows ``model.blocks.{i}.``; attention is block
+    ``2 * layer``, the MLP the one after it. ``ignored`` matches what some files store though it is
+    computed (rotary frequencies).
     """
 
     outside: Mapping[str, str]

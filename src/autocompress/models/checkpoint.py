@@ -41,6 +41,7 @@ COMPANIONS = (
     "NOTICE",
 )
 
+EMBEDDING = "model.embed_tokens.weight"
 _HEAD = "lm_head.weight"
 
 
@@ -56,6 +57,11 @@ class Checkpoint:
     traits: Traits
     tensors: TensorFiles
     stored_names: Mapping[str, str]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The element type of the embedding, which stands for the model's."""
+        return self.tensors.dtypes[self.stored_names[EMBEDDING]]
 
     def read(self, name: str) -> torch.Tensor:
         """The tensor with this canonical name, on the CPU, in its stored type.

@@ -17,7 +17,7 @@ from autocompress.contract.errors import DataError, DiskFullError
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_FLOATS = ("F32", "F16", "BF16")
+_FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _REMEDY = "copy or download it again"
 #: Tensors are gathered up to this size before a file is written.
 SHARD_BYTES = 2 << 30
@@ -29,6 +29,7 @@ class TensorFiles:
 
     files: Mapping[str, Path]
     shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, torch.dtype]
 
     def read(self, name: str) -> torch.Tensor:
         """One tensor on the CPU, in its stored type.
@@ -54,6 +55,7 @@ def open_tensors(directory: Path) -> TensorFiles:
     """
     files: dict[str, Path] = {}
     shapes: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, torch.dtype] = {}
     for path in _paths(directory):
         try:
             with safe_open(path, framework="pt") as opened:
@@ -65,9 +67,10 @@ def open_tensors(directory: Path) -> TensorFiles:
                             f"give a checkpoint in {', '.join(_FLOATS)}"
                         )
                     files[name], shapes[name] = path, tuple(header.get_shape())
+                    dtypes[name] = _FLOATS[header.get_dtype()]
         except (SafetensorError, OSError) as error:
             raise _unreadable(path, error) from error
-    return TensorFiles(files=files, shapes=shapes)
+    return TensorFiles(files=files, shapes=shapes, dtypes=dtypes)
 
 
 def write_tensors(

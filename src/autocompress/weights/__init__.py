@@ -1,0 +1,1 @@
+"""Transformations of checkpoints, tensor by tensor: reorder, slice, export."""
