@@ -1,4 +1,4 @@
-"""The canonical model computes what transformers' own classes compute, and counts what they store."""
+"""The canonical model computes and counts what transformers' own classes do."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_only_allowed_formats_are_written(tmp_path):
     assert export(tmp_path / "model", tmp_path / "own", own) is ExportFormat.AUTOCOMPRESS
     uneven = dataclasses.replace(_UNIFORM, blocks=(Skip(), *_UNIFORM.blocks[1:]))
     save(random_model(uneven, seed=3), tmp_path / "uneven", companions=None)
-    with pytest.raises(DataError, match="plain: blocks do not alternate.*first layer has no"):
+    with pytest.raises(DataError, match=r"plain: blocks do not alternate.*first layer has no"):
         export(
             tmp_path / "uneven",
             tmp_path / "none",

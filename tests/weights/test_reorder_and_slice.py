@@ -146,7 +146,7 @@ def test_a_ranking_of_another_model_is_refused(tmp_path):
             reorder(tmp_path / "parent", ranking, tmp_path / "reordered")
 
 
-def _reference_slice(parent, part, index, name, tensor):
+def _reference_slice(parent, part, index, name, tensor):  # noqa: PLR0911  # a case each
     """Plain indexing of one tensor of an attention or MLP block, apart from the code under test."""
     whole, kept = parent.blocks[index], part.blocks[index]
     hidden = part.hidden_size

@@ -44,7 +44,7 @@ def small_parent(
 
 
 def random_part(parent: Architecture, generator: random.Random) -> Architecture:
-    """Some architecture that ``parent`` contains: any hidden size, KV heads, queries, widths, skips.
+    """Some architecture that ``parent`` contains: any hidden size, heads, widths and skips.
 
     At least one attention block is kept, which engines need.
     """
