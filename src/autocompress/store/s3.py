@@ -135,10 +135,13 @@ class S3Store:
             check_key(prefix.removesuffix("/"))
         start = f"{self._location.prefix}/" if self._location.prefix else ""
         with self._translated(prefix):
-            for found in self._client.list_objects(
-                self._location.bucket, prefix=start + prefix, recursive=True
-            ):
-                yield found.object_name.removeprefix(start)
+            # Sorted here: not every server lists in the order of the bytes.
+            yield from sorted(
+                found.object_name.removeprefix(start)
+                for found in self._client.list_objects(
+                    self._location.bucket, prefix=start + prefix, recursive=True
+                )
+            )
 
     def delete(self, key: str) -> None:
         """See ``Store``."""

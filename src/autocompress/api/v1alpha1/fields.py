@@ -16,12 +16,14 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     StringConstraints,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 Value = TypeVar("Value")
@@ -49,6 +51,12 @@ class Give:
     ) -> CoreSchema:
         """Wrap the field's own validation."""
         return core_schema.no_info_wrap_validator_function(self._validate, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Tell editors the remedy too."""
+        return {"description": self.remedy, **handler(schema)}
 
     def _validate(self, value: Value, inner: ValidatorFunctionWrapHandler) -> Value:
         try:
