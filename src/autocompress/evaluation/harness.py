@@ -13,11 +13,12 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 from lm_eval.models.huggingface import HFLM
-from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from tqdm import tqdm  # type: ignore[import-untyped]
+from transformers import PreTrainedTokenizerBase
 
 from autocompress.evaluation.likelihood import Span, score
 from autocompress.evaluation.suites.items import Item, Task
+from autocompress.models.heterogeneous import HeterogeneousForCausalLM
 
 #: Tokens of one forward pass, padding included.
 BATCH_TOKENS = 1024
@@ -28,15 +29,15 @@ logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
 class Harness(HFLM):  # type: ignore[misc]  # lm-eval has no types
-    """lm-eval's model class with one change: only the scored positions reach the output head.
+    """lm-eval's model class with a quicker way to log-likelihoods.
 
-    lm-eval's own loop takes a log-softmax over the vocabulary at every position of every padded
-    sequence, which for small models costs more than the model does.
+    lm-eval's own loop runs every choice with its context again, and takes a log-softmax over the
+    vocabulary at every position, padding included.
     """
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: HeterogeneousForCausalLM,
         tokenizer: PreTrainedTokenizerBase,
         on_done: Callable[[int], None],
     ) -> None:
@@ -61,11 +62,11 @@ class Harness(HFLM):  # type: ignore[misc]  # lm-eval has no types
     ) -> list[tuple[float, bool]]:
         """See ``HFLM``: (log-likelihood, whether greedy) of each continuation."""
         del disable_tqdm, override_bs
-        kept = self.max_length + 1
-        spans = [
-            Span(tokens=tuple((context + continuation)[-kept:]), scored=len(continuation))
-            for _, context, continuation in requests
-        ]
+        spans = []
+        for _, context, continuation in requests:
+            # As lm-eval does, a context that is too long loses its beginning.
+            kept = context[-max(1, self.max_length + 1 - len(continuation)) :]
+            spans.append(Span(context=tuple(kept), continuation=tuple(continuation)))
         results = score(self.model, spans, batch_tokens=BATCH_TOKENS, on_done=self._on_done)
         return [(result.log_likelihood, result.greedy) for result in results]
 
