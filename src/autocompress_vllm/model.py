@@ -112,8 +112,9 @@ class BlockAttention(nn.Module):
         qkv, _ = self.qkv_proj(hidden)
         query, key, value = qkv.split([self.query_width, self.kv_width, self.kv_width], dim=-1)
         if self.q_norm is not None and self.k_norm is not None:
-            query = self.q_norm(query.view(-1, self.head_dim)).view(query.shape)
-            key = self.k_norm(key.reshape(-1, self.head_dim)).view(key.shape)
+            heads = (len(hidden), -1, self.head_dim)
+            query = self.q_norm(query.view(heads)).view(query.shape)
+            key = self.k_norm(key.view(heads)).view(key.shape)
         query, key = self.rotary_emb(positions, query, key)
         output: torch.Tensor = self.o_proj(self.attn(query, key, value))[0]
         return output
@@ -404,8 +405,5 @@ class AutocompressForCausalLM(nn.Module, SupportsPP):  # type: ignore[misc]  # s
                 for part, name in enumerate(("gate", "up"))
             }
         )
-        loader = AutoWeightsLoader(
-            self, skip_prefixes=["lm_head."] if self.config.tie_word_embeddings else None
-        )
-        loaded: set[str] = loader.load_weights(weights, mapper=mapper)
+        loaded: set[str] = AutoWeightsLoader(self).load_weights(weights, mapper=mapper)
         return loaded
