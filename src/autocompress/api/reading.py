@@ -103,6 +103,8 @@ def _told(fault: ErrorDetails, location: Location) -> str:
         return f"is missing; give {_wanted(location)}"
     if kind == "extra_forbidden":
         return _unknown(location)
+    if kind == "too_long":
+        return "has {actual_length} entries; give at most {max_length}".format(**fault["ctx"])
     remedy = fault["msg"] if kind == REMEDY else _wanted(location)
     guess = _near(value, _choices(location))
     return f"got {_shown(value)}; " + (f"did you mean {guess}?" if guess else f"give {remedy}")

