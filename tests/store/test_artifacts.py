@@ -185,6 +185,8 @@ def test_a_directory_store_gives_the_files_without_copies(directory_store, folde
     manifest = publish(directory_store, folder)
     place = artifacts.local_folder(directory_store, PREFIX, manifest)
     assert read_folder(place) == FILES
+    target = artifacts.reference(PREFIX, manifest)
+    assert artifacts.location(directory_store, target) == str(place)
     artifacts.fetch(directory_store, PREFIX, manifest, tmp_path / "got")
     assert (place / "model/empty").samefile(tmp_path / "got" / "model/empty")
 
@@ -194,3 +196,5 @@ def test_a_bucket_has_no_local_folder(shared_s3_server, s3_uri, folder):
     store = shared_s3_server.store(s3_uri)
     manifest = publish(store, folder)
     assert artifacts.local_folder(store, PREFIX, manifest) is None
+    place = artifacts.location(store, artifacts.reference(PREFIX, manifest))
+    assert place == f"{s3_uri}/{PREFIX}/{manifest.output_digest[7:23]}"

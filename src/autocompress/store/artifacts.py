@@ -177,37 +177,29 @@ def read(store: Store, prefix: str, manifest: Manifest, name: str) -> bytes:
 
 def local_folder(store: Store, prefix: str, manifest: Manifest) -> Path | None:
     """Where the files lie, to be read only, when the store is a directory."""
-    if not manifest.files:
-        return None
-    name = next(iter(manifest.files))
-    path = store.local_path(file_key(prefix, manifest, name))
-    return None if path is None else path.parents[name.count("/")]
+    return store.local_path(_folder(prefix, manifest.output_digest))
 
 
 def location(store: Store, target: Reference) -> str:
-    """Where a person finds the files: a folder, or the URI in a bucket.
-
-    Raises:
-        CorruptArtifactError: the store no longer holds that content.
-    """
-    manifest = resolve(store, target)
-    if manifest is None:
-        raise CorruptArtifactError(f"{store.uri}: {target.prefix} is gone or damaged; run again")
-    folder = local_folder(store, target.prefix, manifest)
-    if folder is not None:
-        return str(folder)
-    return f"{store.uri.rstrip('/')}/{file_key(target.prefix, manifest, '')}"
+    """Where a person finds the files: a folder, or a URI in a bucket."""
+    folder = _folder(target.prefix, target.output_digest)
+    path = store.local_path(folder)
+    return str(path) if path is not None else f"{store.uri}/{folder}"
 
 
 def file_key(prefix: str, manifest: Manifest, name: str) -> str:
     """The key of one file of an artifact."""
-    return f"{prefix}/{manifest.output_digest.removeprefix('sha256:')[:16]}/{name}"
+    return f"{_folder(prefix, manifest.output_digest)}/{name}"
 
 
 def file_digest(path: Path) -> str:
     """``sha256:`` and the digest of a file's content."""
     with path.open("rb") as file:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder(prefix: str, output: str) -> str:
+    return f"{prefix}/{output.removeprefix('sha256:')[:16]}"
 
 
 def _manifest_key(prefix: str) -> str:
