@@ -102,3 +102,35 @@ def test_a_child_that_was_killed_reads_as_in_a_shell(job, store):
         recognised=lambda stage, manifest: None,
     )
     assert outcome.exit_code == 137
+
+
+def test_a_damaged_result_that_a_later_stage_finds_is_made_again(job, store, tmp_path):
+    publish(Stage.PROFILE, job, store, tmp_path)
+    (damaged,) = (tmp_path / "store").rglob("x")
+    damaged.unlink()
+    damaged.write_text("PROFILE")
+    asked: list[Stage] = []
+
+    def command(stage: Stage) -> list[str]:
+        asked.append(stage)
+        done = finished_stages(job, store, source_revision=REVISION)
+        for name in UPSTREAM[stage]:
+            prefix = stage_prefix(name, done[name].input_digest)
+            try:
+                artifacts.fetch(store, prefix, done[name], tmp_path / "inputs" / name.value)
+            except artifacts.CorruptArtifactError as error:
+                return exiting(error.exit_code)
+        publish(stage, job, store, tmp_path)
+        return exiting(0)
+
+    outcome = run_stages(
+        job, store, source_revision=REVISION, command=command, recognised=lambda *_: None
+    )
+    assert outcome.exit_code == 0
+    assert asked == [
+        Stage.SEARCH,
+        Stage.PROFILE,
+        Stage.SEARCH,
+        Stage.RECOVER,
+        Stage.VALIDATE,
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 from autocompress.contract import documents
 from autocompress.contract.stage import Outcome, Stage, Summary
+from autocompress.local import RETRIED
 from autocompress.store import artifacts
 from autocompress.store.artifacts import CorruptArtifactError
 
@@ -121,8 +122,10 @@ def test_a_changed_file_is_seen_when_fetched_and_made_again(any_store, folder, t
     manifest = publish(any_store, folder)
     key = artifacts.file_key(PREFIX, manifest, "model/weights.bin")
     damage(any_store, key, b"\1" * 5000)
-    with pytest.raises(CorruptArtifactError, match=r"model/weights.bin is damaged .*run again"):
+    told = r"model/weights.bin is damaged .*run again"
+    with pytest.raises(CorruptArtifactError, match=told) as caught:
         artifacts.fetch(any_store, PREFIX, manifest, tmp_path / "got")
+    assert caught.value.exit_code in RETRIED
     assert artifacts.find(any_store, PREFIX, input_digest=INPUT) is None
     again = publish(any_store, folder)
     artifacts.fetch(any_store, PREFIX, again, tmp_path / "got again")
