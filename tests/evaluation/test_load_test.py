@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,73 +22,11 @@ from autocompress.evaluation.load_test import (
     summarise,
 )
 from autocompress.evaluation.requests import Request, request_set
+from autocompress.testing.completions_server import Script, completions_server
 
 WORKLOAD = Workload(
     prompt_tokens=12, output_tokens=5, concurrency=3, context_tokens=32, max_sequences=4
 )
-
-
-@dataclass
-class Script:
-    """How the server behaves, and what it saw."""
-
-    tokens: int | None = None  # None: as asked
-    status: int = 200
-    stream_error: bool = False
-    usage: bool = True
-    bodies: list[dict[str, object]] = field(default_factory=list)
-    active: int = 0
-    most_active: int = 0
-
-
-@contextmanager
-def server(script: Script, log: list[str] | None = None, name: str = "m") -> Iterator[str]:
-    async def complete(request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        script.bodies.append(body)
-        if log is not None:
-            log.append(name)
-        if script.status != 200:
-            return web.Response(status=script.status, text="no such model")
-        script.active += 1
-        script.most_active = max(script.active, script.most_active)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        count = body["max_tokens"] if script.tokens is None else script.tokens
-        for _ in range(count):
-            text = (
-                '{"error": "out of blocks"}'
-                if script.stream_error
-                else '{"choices": [{"index": 0, "text": "x"}]}'
-            )
-            await response.write(f"data: {text}\n\n".encode())
-            await asyncio.sleep(0.002)
-        if script.usage:
-            prompt = len(body["prompt"])
-            usage = {"prompt_tokens": prompt, "completion_tokens": count}
-            event = json.dumps({"choices": [], "usage": usage})
-            await response.write(f"data: {event}\n\n".encode())
-        await response.write(b"data: [DONE]\n\n")
-        script.active -= 1
-        return response
-
-    loop = asyncio.new_event_loop()
-    app = web.Application()
-    app.router.add_post("/v1/completions", complete)
-    runner = web.AppRunner(app)
-    loop.run_until_complete(runner.setup())
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    loop.run_until_complete(site.start())
-    port = runner.addresses[0][1]
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def run(url: str, workload: Workload = WORKLOAD, requests: int = 7) -> object:
@@ -113,7 +44,7 @@ def run(url: str, workload: Workload = WORKLOAD, requests: int = 7) -> object:
 
 def test_counts_and_structure() -> None:
     script = Script()
-    with server(script) as url:
+    with completions_server(script) as url:
         result = drive(
             url,
             "m",
@@ -144,7 +75,7 @@ def test_every_server_gets_the_same_requests_in_turn() -> None:
     first, second = Script(), Script()
     log: list[str] = []
     chosen = request_set(WORKLOAD, vocabulary_size=100, requests=6, warmup=1, seed=1)
-    with server(first, log, "a") as one, server(second, log, "b") as two:
+    with completions_server(first, log, "a") as one, completions_server(second, log, "b") as two:
         results = drive_interleaved(
             (Endpoint(base_url=one, model_name="a"), Endpoint(base_url=two, model_name="b")),
             request_set=chosen,
@@ -162,7 +93,7 @@ def test_every_server_gets_the_same_requests_in_turn() -> None:
 def test_wrong_lengths_are_rejected() -> None:
     # 512 tokens were asked for and 43 came back: the figures of such a run mean nothing.
     with (
-        server(Script(tokens=2)) as url,
+        completions_server(Script(tokens=2)) as url,
         pytest.raises(EngineError, match=r"35 output .*counted 14"),
     ):
         run(url)
@@ -178,7 +109,7 @@ def test_wrong_lengths_are_rejected() -> None:
     ],
 )
 def test_server_faults_are_named(script: Script, message: str) -> None:
-    with server(script) as url, pytest.raises(EngineError, match=message):
+    with completions_server(script) as url, pytest.raises(EngineError, match=message):
         run(url)
 
 
@@ -245,7 +176,7 @@ def test_request_set_file(tmp_path: Path) -> None:
     assert chosen.measured[1] == Request(prompt_token_ids=(5, 6, 7), output_tokens=2)
     assert not {*chosen.warmup} & {*chosen.measured}
     script = Script()
-    with server(script) as url:
+    with completions_server(script) as url:
         run(url, workload_from(path), requests=2)
     assert sorted(body["max_tokens"] for body in script.bodies[-2:]) == [2, 4]
 

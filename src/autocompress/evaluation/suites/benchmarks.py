@@ -196,5 +196,9 @@ def _rows(path: Path, kind: type[Row]) -> list[Row]:
         try:
             rows.append(kind.model_validate_json(line))
         except ValidationError as error:
-            raise DataError(f"{path}, line {number}: {error}") from error
+            faults = "; ".join(
+                f"{'.'.join(map(str, fault['loc'])) or 'row'}: {fault['msg']}"
+                for fault in error.errors()
+            )
+            raise DataError(f"{path}, line {number}: {faults}") from error
     return rows
