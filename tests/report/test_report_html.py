@@ -206,7 +206,7 @@ def test_a_missed_limit_is_named_in_the_headline(full: ReportData):
     missed = replace(card, limits=(over, *card.limits[1:]), budget_met=False)
     html = render(replace(full, scorecard=missed))
     text = read(html).text.replace("\u00a0", " ")
-    assert "Over budget: Time per output token, P95." in text
+    assert "Over budget: time per output token, P95." in text
     assert "measured 25.1 ms against a limit of 23.2 ms" in text
     assert "not published" in text
     assert 'class="fill-missed"' in html

@@ -14,7 +14,7 @@ _BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")
 _COUNTS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 #: A narrow space at which no line breaks.
 _THOUSANDS = "\u202f"
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:µs|ms|s|min|h|[KMGT]i?B|[kMT])\b)")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:µs|ms|s|min|h|[kKMGT]i?B|[kMT])\b)")
 _METRICS = {
     Metric.TIME_TO_FIRST_TOKEN: "Time to first token",
     Metric.TIME_PER_OUTPUT_TOKEN: "Time per output token",
@@ -120,6 +120,11 @@ def engine_name(name: str) -> str:
 def glued(text: str) -> str:
     """A running text in which no line breaks between a number and its unit."""
     return _BEFORE_UNIT.sub("\u00a0", text)
+
+
+def within_sentence(name: str) -> str:
+    """A name that begins with a capital, as it stands inside a sentence."""
+    return name[:1].lower() + name[1:]
 
 
 def limit_name(name: str) -> str:

@@ -16,6 +16,7 @@ from autocompress.report.format import (
     percent,
     quantity,
     unit_for,
+    within_sentence,
 )
 from autocompress.report.readings import limit_named
 from autocompress.report.view import Headline, Tile
@@ -101,7 +102,7 @@ def _judged(card: Scorecard) -> Headline:
         ("Quality met" if card.quality.met else "Quality missed", _tone(card.quality.met)),
     )
     if not card.budget_met:
-        names = " and ".join(limit_name(verdict.name) for verdict in missed)
+        names = " and ".join(within_sentence(limit_name(verdict.name)) for verdict in missed)
         verdict = f"Over budget: {names or 'a limit was missed'}."
         explanation = " ".join(_miss(each) for each in missed)
         return Headline(
@@ -136,7 +137,7 @@ def _all_met(card: Scorecard) -> str:
         return f"{name} uses {used} of its limit, as measured in the serving engine."
     return (
         f"{_both_or_all(len(card.limits))} limits hold as measured in the serving engine; "
-        f"{name[0].lower() + name[1:]} is the closest, at {used} of its limit."
+        f"{within_sentence(name)} is the closest, at {used} of its limit."
     )
 
 

@@ -76,16 +76,16 @@ def _texts(quality: Quality) -> Table:
     rows = tuple(
         (
             text.name,
-            f"{fixed(text.bytes / 1000, 1)} kB",
             fixed(text.parent, 3),
             "–" if text.pruned is None else fixed(text.pruned, 3),
             fixed(text.compressed, 3),
             change(text.parent, text.compressed),
+            f"{fixed(text.bytes / 1000, 1)} kB",
         )
         for text in quality.texts
     )
     return Table(
         caption="Bits per byte on held-out text; lower is better",
-        header=("Text", "Size", "Parent", "Pruned", "Compressed", "Change"),
+        header=("Text", "Parent", "Pruned", "Compressed", "Change", "Size"),
         rows=rows,
     )
