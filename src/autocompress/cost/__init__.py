@@ -1,0 +1,1 @@
+"""The cost table and the models built on it: from block sizes to times and bytes."""

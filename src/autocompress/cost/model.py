@@ -1,0 +1,327 @@
+"""Predicts what an architecture costs on the deployment. Every cost is a sum over blocks.
+
+In the engine, a step takes the overhead of the hidden size plus the sum over blocks
+(``cost.fit``). The deployment adds HTTP, scheduling and tokenisation, as constants: what the
+parent measured on the server minus what the same sum gives for the parent, for time to first
+token, time per output token and memory alike. The model therefore equals the measurement at the
+parent. Then, with n output tokens,
+
+* end-to-end latency = time to first token + (n - 1) x time per output token,
+* seconds per output token of the whole server = end-to-end latency / (concurrency x n),
+
+and every percentile is the central value times the ratio that the parent measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from autocompress.contract import documents
+from autocompress.contract.errors import DataError
+from autocompress.cost.table import (
+    HELD_OUT_FILE,
+    PARENT_COSTS_FILE,
+    SPACE_FILE,
+    BlockCost,
+    CostTable,
+    Overhead,
+    Phase,
+    read_file,
+    read_table,
+)
+from autocompress.domain.architecture import Architecture, Attention, Block, Mlp, Skip
+from autocompress.domain.budget import PERCENTILES, Limit, Metric
+from autocompress.domain.costs import MeasuredCosts, Percentiles, PredictedCosts
+from autocompress.domain.deployment import Workload
+from autocompress.domain.records import HeldOutReport
+from autocompress.domain.space import SearchSpace
+from autocompress.engines.vllm.arguments import kv_blocks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdditiveCost:
+    """One limit's metric as a sum: ``overhead[h] + sum over i of blocks[h][i][c_i]``.
+
+    ``h`` indexes ``space.hidden_size``, ``i`` the blocks and ``c`` the candidates of a block in
+    the order of ``space.blocks[i].candidates()``. Seconds, bytes, or for throughput seconds per
+    token.
+    """
+
+    overhead: tuple[float, ...]
+    blocks: tuple[tuple[tuple[float, ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """A sum of central values: of the two times in seconds, and of memory in bytes."""
+
+    first_token: float
+    per_token: float
+    memory: int
+
+    def __add__(self, other: _Terms) -> _Terms:
+        return _Terms(
+            self.first_token + other.first_token,
+            self.per_token + other.per_token,
+            self.memory + other.memory,
+        )
+
+    def __sub__(self, other: _Terms) -> _Terms:
+        return _Terms(
+            self.first_token - other.first_token,
+            self.per_token - other.per_token,
+            self.memory - other.memory,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostModel:
+    """See the module. ``parent_costs`` are those of ``parent``, measured on the server."""
+
+    table: CostTable
+    parent: Architecture
+    parent_costs: MeasuredCosts
+    held_out: HeldOutReport
+
+    def predict(self, architecture: Architecture, workload: Workload) -> PredictedCosts:
+        """The costs of ``architecture``.
+
+        Raises:
+            DataError: the table was measured for another workload, or has not one of the blocks.
+        """
+        self._check_workload(workload)
+        terms = self._serving + self._in_engine(architecture)
+        end_to_end = self._end_to_end(terms)
+        return PredictedCosts(
+            time_to_first_token=_scaled(
+                self._ratios[Metric.TIME_TO_FIRST_TOKEN], terms.first_token
+            ),
+            time_per_output_token=_scaled(
+                self._ratios[Metric.TIME_PER_OUTPUT_TOKEN], terms.per_token
+            ),
+            end_to_end_latency=_scaled(self._ratios[Metric.END_TO_END_LATENCY], end_to_end),
+            output_tokens_per_second=1 / (self._seconds_per_token_ratio * end_to_end),
+            memory_bytes=terms.memory,
+        )
+
+    def additive(self, limit: Limit, space: SearchSpace) -> AdditiveCost:
+        """The metric of ``limit`` as a sum over the choices of ``space``, equal to ``predict``.
+
+        Raises:
+            DataError: the table has not one of the blocks.
+        """
+        constant = self._metric(limit, self._serving)
+        overhead = []
+        blocks = []
+        for hidden in space.hidden_size:
+            outside = self._outside(hidden, space.parent)
+            overhead.append(constant + self._metric(limit, outside))
+            # Blocks of one size share their candidates: worked out once for all layers.
+            known: dict[Block, float] = {}
+            rows = []
+            for choices in space.blocks:
+                row = []
+                for candidate in choices.candidates():
+                    if candidate not in known:
+                        known[candidate] = self._metric(limit, self._block(candidate, hidden))
+                    row.append(known[candidate])
+                rows.append(tuple(row))
+            blocks.append(tuple(rows))
+        return AdditiveCost(overhead=tuple(overhead), blocks=tuple(blocks))
+
+    @cached_property
+    def error(self) -> Mapping[Metric, float]:
+        """Median relative error on held-out architectures, by metric; of a metric made of both
+        phases, the larger.
+        """
+        report = self.held_out
+        mixed = max(report.prefill.median, report.decode.median)
+        return {
+            Metric.TIME_TO_FIRST_TOKEN: report.prefill.median,
+            Metric.TIME_PER_OUTPUT_TOKEN: report.decode.median,
+            Metric.END_TO_END_LATENCY: mixed,
+            Metric.OUTPUT_THROUGHPUT: mixed,
+            Metric.MEMORY: report.memory.median,
+        }
+
+    def step_seconds(self, architecture: Architecture, phase: Phase) -> float:
+        """The step in the engine, without what serving adds.
+
+        Raises:
+            DataError: the table has not one of the blocks.
+        """
+        terms = self._in_engine(architecture)
+        return terms.first_token if phase is Phase.PREFILL else terms.per_token
+
+    def engine_memory_bytes(self, architecture: Architecture) -> int:
+        """Memory of the engine process, without what serving adds.
+
+        Raises:
+            DataError: the table has not one of the blocks.
+        """
+        return self._in_engine(architecture).memory
+
+    def _check_workload(self, workload: Workload) -> None:
+        if workload != self.table.workload:
+            raise DataError(
+                f"the cost table was measured for {self.table.workload}, not for {workload}; "
+                "run the profile stage for this workload"
+            )
+
+    @cached_property
+    def _overheads(self) -> Mapping[int, Overhead]:
+        return {item.hidden_size: item for item in self.table.overheads}
+
+    @cached_property
+    def _blocks(self) -> Mapping[tuple[int, Block], BlockCost]:
+        return {(item.hidden_size, item.block): item for item in self.table.blocks}
+
+    @cached_property
+    def _serving(self) -> _Terms:
+        measured = self.parent_costs
+        seen = _Terms(
+            measured.time_to_first_token.p50,
+            measured.time_per_output_token.p50,
+            measured.memory_bytes,
+        )
+        return seen - self._in_engine(self.parent)
+
+    @cached_property
+    def _ratios(self) -> Mapping[Metric, Percentiles]:
+        measured = self.parent_costs
+        first, per = measured.time_to_first_token, measured.time_per_output_token
+        end_to_end = first.p50 + (self.table.workload.output_tokens - 1) * per.p50
+        return {
+            Metric.TIME_TO_FIRST_TOKEN: _scaled(first, 1 / first.p50),
+            # With one output token there is no later one, and the time is 0.
+            Metric.TIME_PER_OUTPUT_TOKEN: (
+                _scaled(per, 1 / per.p50)
+                if per.p50
+                else Percentiles(mean=1.0, p50=1.0, p90=1.0, p95=1.0, p99=1.0)
+            ),
+            Metric.END_TO_END_LATENCY: _scaled(measured.end_to_end_latency, 1 / end_to_end),
+        }
+
+    @cached_property
+    def _seconds_per_token_ratio(self) -> float:
+        """Seconds per output token of the server over end-to-end latency, at the parent; near
+        1 / (concurrency x output tokens).
+        """
+        measured = self.parent_costs
+        work = self.table.workload
+        end_to_end = (
+            measured.time_to_first_token.p50
+            + (work.output_tokens - 1) * measured.time_per_output_token.p50
+        )
+        return 1 / (measured.output_tokens_per_second * end_to_end)
+
+    def _end_to_end(self, terms: _Terms) -> float:
+        return terms.first_token + (self.table.workload.output_tokens - 1) * terms.per_token
+
+    def _metric(self, limit: Limit, terms: _Terms) -> float:
+        """Linear in ``terms``, so that the metric of a sum is the sum of metrics."""
+        if limit.metric is Metric.MEMORY:
+            return float(terms.memory)
+        if limit.metric is Metric.OUTPUT_THROUGHPUT:
+            return self._seconds_per_token_ratio * self._end_to_end(terms)
+        central = {
+            Metric.TIME_TO_FIRST_TOKEN: terms.first_token,
+            Metric.TIME_PER_OUTPUT_TOKEN: terms.per_token,
+            Metric.END_TO_END_LATENCY: self._end_to_end(terms),
+        }[limit.metric]
+        assert limit.percentile in PERCENTILES
+        return self._ratios[limit.metric].at(limit.percentile) * central
+
+    def _in_engine(self, architecture: Architecture) -> _Terms:
+        total = self._outside(architecture.hidden_size, architecture)
+        for block in architecture.blocks:
+            total += self._block(block, architecture.hidden_size)
+        return total
+
+    def _outside(self, hidden_size: int, like: Architecture) -> _Terms:
+        try:
+            cost = self._overheads[hidden_size]
+        except KeyError:
+            raise DataError(
+                f"the cost table has no hidden size {hidden_size}; it has "
+                f"{', '.join(map(str, self._overheads))}"
+            ) from None
+        bare = Architecture(
+            hidden_size=hidden_size,
+            vocab_size=like.vocab_size,
+            tied_embeddings=like.tied_embeddings,
+            blocks=(),
+        )
+        return _Terms(
+            cost.prefill.seconds,
+            cost.decode.seconds,
+            cost.buffer_bytes + bare.weight_bytes(self.table.bytes_per_element),
+        )
+
+    def _block(self, block: Block, hidden_size: int) -> _Terms:
+        if isinstance(block, Skip):
+            return _Terms(0.0, 0.0, 0)
+        assert isinstance(block, Attention | Mlp)
+        try:
+            cost = self._blocks[hidden_size, block]
+        except KeyError:
+            raise DataError(f"the cost table has no {block} at hidden size {hidden_size}") from None
+        table = self.table
+        kept_tokens = kv_blocks(table.workload) * table.kv_block_tokens
+        return _Terms(
+            cost.prefill.seconds,
+            cost.decode.seconds,
+            cost.buffer_bytes
+            + table.bytes_per_element
+            * (block.parameters(hidden_size) + kept_tokens * block.kv_elements_per_token()),
+        )
+
+
+def load_model(folder: Path) -> CostModel:
+    """The cost model of a profile's output.
+
+    Raises:
+        DataError: a document is missing or not valid.
+    """
+    space = documents.load(SearchSpace, read_file(folder, SPACE_FILE), name=SPACE_FILE)
+    return CostModel(
+        table=read_table(folder),
+        parent=space.parent,
+        parent_costs=documents.load(
+            MeasuredCosts, read_file(folder, PARENT_COSTS_FILE), name=PARENT_COSTS_FILE
+        ),
+        held_out=documents.load(
+            HeldOutReport, read_file(folder, HELD_OUT_FILE), name=HELD_OUT_FILE
+        ),
+    )
+
+
+def smallest_reachable(
+    model: CostModel, space: SearchSpace, limit: Limit, workload: Workload
+) -> float:
+    """The best value of the limit's metric that any architecture of ``space`` is predicted to have,
+    in base units (for throughput the largest).
+
+    Raises:
+        DataError: see ``CostModel``.
+    """
+    model.predict(space.parent, workload)
+    cost = model.additive(limit, space)
+    least = min(
+        overhead + sum(min(row) for row in rows)
+        for overhead, rows in zip(cost.overhead, cost.blocks, strict=True)
+    )
+    return 1 / least if limit.metric is Metric.OUTPUT_THROUGHPUT else least
+
+
+def _scaled(values: Percentiles, factor: float) -> Percentiles:
+    return Percentiles(
+        mean=values.mean * factor,
+        p50=values.p50 * factor,
+        p90=values.p90 * factor,
+        p95=values.p95 * factor,
+        p99=values.p99 * factor,
+    )
