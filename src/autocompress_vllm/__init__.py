@@ -8,9 +8,10 @@ def register() -> None:
     """
     from vllm import ModelRegistry
 
-    from autocompress_vllm.config import ARCHITECTURE, register_configs
+    from autocompress_vllm.config import ARCHITECTURE, TORCH_ARCHITECTURE, register_configs
 
     register_configs()
-    if ARCHITECTURE not in ModelRegistry.get_supported_archs():
-        # As text, so that the model and with it the engine's layers load where they are needed.
-        ModelRegistry.register_model(ARCHITECTURE, f"autocompress_vllm.model:{ARCHITECTURE}")
+    for name in (ARCHITECTURE, TORCH_ARCHITECTURE):
+        if name not in ModelRegistry.get_supported_archs():
+            # As text, so that the engine's layers load only where a model is built.
+            ModelRegistry.register_model(name, f"autocompress_vllm.model:{ARCHITECTURE}")

@@ -12,6 +12,8 @@ from transformers import AutoConfig, PreTrainedConfig
 
 MODEL_TYPE = "autocompress"
 ARCHITECTURE = "AutocompressForCausalLM"
+#: What ``save_pretrained`` of the torch model writes instead.
+TORCH_ARCHITECTURE = "HeterogeneousForCausalLM"
 NEMOTRON_NAS_MODEL_TYPE = "nemotron-nas"
 NEMOTRON_NAS_ARCHITECTURE = "DeciLMForCausalLM"
 

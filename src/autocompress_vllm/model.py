@@ -65,7 +65,7 @@ class BlockAttention(nn.Module):
         self.head_dim: int = sizes["head_dim"]
         parallel = get_tensor_model_parallel_world_size()
         query_heads, kv_heads = sizes["query_heads"], sizes["kv_heads"]
-        _check_heads(prefix, query_heads, kv_heads, parallel)
+        check_heads(prefix, query_heads, kv_heads, parallel)
         # Fewer KV heads than devices: each device holds a copy of one.
         local_kv_heads = max(1, kv_heads // parallel)
         self.query_width = query_heads // parallel * self.head_dim
@@ -245,7 +245,12 @@ def _make_block(vllm_config: VllmConfig, prefix: str) -> nn.Module:
     return ResidualBlock(config, sizes, vllm_config.cache_config, vllm_config.quant_config, prefix)
 
 
-def _check_heads(prefix: str, query_heads: int, kv_heads: int, parallel: int) -> None:
+def check_heads(prefix: str, query_heads: int, kv_heads: int, parallel: int) -> None:
+    """Refuse head counts that ``parallel`` devices cannot share.
+
+    Raises:
+        ValueError: naming the block and what would divide.
+    """
     if query_heads % parallel:
         raise ValueError(
             f"{prefix}: {query_heads} query heads cannot be divided among {parallel} devices; "

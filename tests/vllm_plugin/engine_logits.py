@@ -7,6 +7,7 @@ prompts served in one batch, ``tokens.N`` (prompt and greedy continuation) and `
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,8 @@ NEW_TOKENS = 12
 
 def main(out: Path, folders: list[Path]) -> None:
     """Serve every folder."""
+    # The engine collects garbage at every start and stop, which takes longer than the models here.
+    gc.collect = lambda generation=2: 0  # type: ignore[assignment]
     for folder in folders:
         _serve(folder, out / f"{folder.name}.safetensors")
 
