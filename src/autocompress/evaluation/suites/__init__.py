@@ -26,16 +26,16 @@ _SUITES = (
     Suite(
         name="default",
         limits={
-            "piqa": 150,
-            "hellaswag": 100,
-            "openbookqa": 150,
-            "arc_challenge": 80,
-            "winogrande": 100,
-            "boolq": 40,
+            "piqa": 120,
+            "hellaswag": 80,
+            "openbookqa": 120,
+            "arc_challenge": 60,
+            "winogrande": 80,
+            "boolq": 30,
             "truthfulqa_mc1": 40,
             "humaneval_choice": 24,
         },
-        text_bytes=16_000,
+        text_bytes=8_000,
     ),
     Suite(
         name="full",
