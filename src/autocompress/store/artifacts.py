@@ -180,6 +180,11 @@ def local_folder(store: Store, prefix: str, manifest: Manifest) -> Path | None:
     return store.local_path(_folder(prefix, manifest.output_digest))
 
 
+def discard(store: Store, prefix: str) -> None:
+    """Forget an artifact: without a manifest it is made again. Its files stay."""
+    store.delete(_manifest_key(prefix))
+
+
 def location(store: Store, target: Reference) -> str:
     """Where a person finds the files: a folder, or a URI in a bucket."""
     folder = _folder(target.prefix, target.output_digest)

@@ -1,0 +1,147 @@
+"""The recover stage: slice the chosen architecture out of the reordered parent, and distil it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer
+
+from autocompress.contract.documents import dump, load
+from autocompress.contract.stage import Stage, Summary
+from autocompress.domain.architecture import Architecture
+from autocompress.domain.job import RecoverySettings
+from autocompress.domain.records import RecoveryCurve
+from autocompress.engines.capabilities import capabilities
+from autocompress.families.formats import ExportFormat
+from autocompress.models import checkpoint as models
+from autocompress.models.heterogeneous import HeterogeneousForCausalLM
+from autocompress.sources.fetch import fetch_parent
+from autocompress.stages.context import StageContext
+from autocompress.stages.execute import stage_prefix
+from autocompress.store import artifacts
+from autocompress.text.corpus import load_corpus
+from autocompress.text.documents import Split
+from autocompress.text.windows import windows
+from autocompress.training import runtime
+from autocompress.training.distil import DistillationPlan, distil
+from autocompress.training.stopping import stop_on_signal
+from autocompress.weights.export import export
+from autocompress.weights.slicing import slice_reordered
+
+#: Tokens of held-out text that the validation loss is read on.
+VALIDATION_TOKENS = 4096
+
+
+def run(context: StageContext) -> Summary:
+    """Leave ``model/`` (what the engine loads) and ``curve.json``."""
+    settings = context.job.recovery
+    device = runtime.prepare(settings.seed)
+    search = context.inputs[Stage.SEARCH]
+    architecture = _read(Architecture, search / "architecture.json")
+    parent = fetch_parent(context.job.source, context.cache_dir, context.progress)
+    with tempfile.TemporaryDirectory(dir=context.checkpoint_dir.parent, prefix="model-") as name:
+        scratch = Path(name)
+        sliced = scratch / "sliced"
+        _slice(context, search, architecture, sliced)
+        student = models.load(sliced, torch.bfloat16).to(device)
+        teacher = models.load(parent, torch.bfloat16).to(device).eval()
+        plan = _plan(context, parent, student, teacher, settings)
+        with stop_on_signal() as stop:
+            points = distil(
+                student,
+                teacher,
+                plan,
+                checkpoints=context.checkpoint_dir / "training",
+                progress=context.progress,
+                stop=stop,
+            )
+        trained = scratch / "trained"
+        precision = getattr(torch, context.job.target.precision.torch_name)
+        models.save(student.to(precision).cpu(), trained, parent)
+        target = context.job.target
+        able = capabilities(target.engine, target.accelerator)
+        formats = tuple(ExportFormat(item) for item in able.export_formats)
+        chosen = export(trained, context.output_dir / "model", formats)
+    shutil.rmtree(context.checkpoint_dir / "training", ignore_errors=True)
+    curve = RecoveryCurve(points=points, tokens=points[-1].tokens)
+    (context.output_dir / "curve.json").write_bytes(dump(curve))
+    return _summary(curve, architecture, chosen)
+
+
+def _read(kind: type[Architecture], path: Path) -> Architecture:
+    return load(kind, path.read_bytes(), name=path.name)
+
+
+def _slice(
+    context: StageContext, search: Path, architecture: Architecture, destination: Path
+) -> None:
+    name = "reordered.json"
+    searched = context.manifests[Stage.SEARCH]
+    where = load(artifacts.Reference, (search / name).read_bytes(), name=name)
+    manifest = artifacts.resolve(context.store, where)
+    if manifest is None:
+        # The search's record points to nothing: without it, the next try makes both anew.
+        artifacts.discard(context.store, stage_prefix(Stage.SEARCH, searched.input_digest))
+        raise artifacts.CorruptArtifactError(
+            f"{context.store.uri}: the reordered parent {where.prefix} is gone or damaged; the "
+            "search's result was discarded, run again to make both anew"
+        )
+    with tempfile.TemporaryDirectory(dir=destination.parent, prefix="reordered-") as folder:
+        artifacts.fetch(context.store, where.prefix, manifest, Path(folder))
+        slice_reordered(Path(folder), architecture, destination)
+
+
+def _plan(
+    context: StageContext,
+    parent: Path,
+    student: HeterogeneousForCausalLM,
+    teacher: HeterogeneousForCausalLM,
+    settings: RecoverySettings,
+) -> DistillationPlan:
+    tokenizer = AutoTokenizer.from_pretrained(parent)
+    corpus = load_corpus(context.job.text)
+    length = settings.sequence_tokens
+    steps = settings.tokens // settings.step_tokens
+    return DistillationPlan(
+        rows=windows(
+            tokenizer,
+            corpus,
+            Split.TRAINING,
+            tokens=steps * settings.step_tokens,
+            sequence_tokens=length,
+            seed=settings.seed,
+        ),
+        validation_rows=windows(
+            tokenizer,
+            corpus,
+            Split.HELD_OUT,
+            tokens=min(VALIDATION_TOKENS, settings.tokens),
+            sequence_tokens=length,
+            seed=0,
+        ),
+        rows_per_step=settings.step_tokens // length,
+        learning_rate=settings.learning_rate,
+        train_embeddings=student.config.hidden_size != teacher.config.hidden_size,
+        checkpoint_every_steps=settings.checkpoint_every_steps,
+    )
+
+
+def _summary(curve: RecoveryCurve, architecture: Architecture, chosen: ExportFormat) -> Summary:
+    losses = [p.validation_loss for p in curve.points if p.validation_loss is not None]
+    return Summary(
+        stage=Stage.RECOVER,
+        message=(
+            f"distilled over {curve.tokens:,} tokens: held-out loss {losses[0]:.3f} to "
+            f"{losses[-1]:.3f} nats per token; saved as {chosen.value}"
+        ),
+        figures={
+            "tokens": curve.tokens,
+            "parameters": architecture.parameters(),
+            "validation_loss_before": losses[0],
+            "validation_loss_after": losses[-1],
+            "export_format": chosen.value,
+        },
+    )
