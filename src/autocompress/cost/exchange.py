@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autocompress.contract import documents
+from autocompress.contract.stage import Manifest
 from autocompress.cost.table import (
     HELD_OUT_FILE,
     PARENT_COSTS_FILE,
@@ -84,6 +85,8 @@ def write_shared(
     (folder / HELD_OUT_FILE).write_bytes(documents.dump(held_out))
 
 
-def publish_shared(store: Store, folder: Path, key: str) -> None:
-    """Put the files of a shared table into a store, for every job of the same key."""
-    artifacts.publish(store, table_prefix(key), folder, kind=KIND, input_digest=key)
+def publish_shared(store: Store, folder: Path, key: str) -> Manifest:
+    """Put the files of a shared table into a store, for every job of the same key; returns the
+    manifest that counts (another job may have been faster).
+    """
+    return artifacts.publish(store, table_prefix(key), folder, kind=KIND, input_digest=key)

@@ -28,7 +28,6 @@ from autocompress.cost.table import (
     BlockCost,
     CostTable,
     Overhead,
-    Phase,
     read_file,
     read_table,
 )
@@ -38,7 +37,6 @@ from autocompress.domain.costs import MeasuredCosts, Percentiles, PredictedCosts
 from autocompress.domain.deployment import Workload
 from autocompress.domain.records import HeldOutReport
 from autocompress.domain.space import SearchSpace
-from autocompress.engines.vllm.arguments import kv_blocks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +75,61 @@ class _Terms:
         )
 
 
+class _EngineSums:
+    """Sums over a table's costs: what the engine takes, without what serving adds."""
+
+    def __init__(self, table: CostTable) -> None:
+        self._table = table
+        self._overheads: Mapping[int, Overhead] = {o.hidden_size: o for o in table.overheads}
+        self._blocks: Mapping[tuple[int, Block], BlockCost] = {
+            (item.hidden_size, item.block): item for item in table.blocks
+        }
+
+    def whole(self, architecture: Architecture) -> _Terms:
+        total = self.outside(architecture.hidden_size, architecture)
+        for block in architecture.blocks:
+            total += self.block(block, architecture.hidden_size)
+        return total
+
+    def outside(self, hidden_size: int, like: Architecture) -> _Terms:
+        try:
+            cost = self._overheads[hidden_size]
+        except KeyError:
+            raise DataError(
+                f"the cost table has no hidden size {hidden_size}; it has "
+                f"{', '.join(map(str, self._overheads))}"
+            ) from None
+        bare = Architecture(
+            hidden_size=hidden_size,
+            vocab_size=like.vocab_size,
+            tied_embeddings=like.tied_embeddings,
+            blocks=(),
+        )
+        return _Terms(
+            cost.prefill.seconds,
+            cost.decode.seconds,
+            cost.buffer_bytes + bare.weight_bytes(self._table.bytes_per_element),
+        )
+
+    def block(self, block: Block, hidden_size: int) -> _Terms:
+        if isinstance(block, Skip):
+            return _Terms(0.0, 0.0, 0)
+        assert isinstance(block, Attention | Mlp)
+        try:
+            cost = self._blocks[hidden_size, block]
+        except KeyError:
+            raise DataError(f"the cost table has no {block} at hidden size {hidden_size}") from None
+        table = self._table
+        kept_tokens = table.kv_blocks * table.kv_block_tokens
+        return _Terms(
+            cost.prefill.seconds,
+            cost.decode.seconds,
+            cost.buffer_bytes
+            + table.bytes_per_element
+            * (block.parameters(hidden_size) + kept_tokens * block.kv_elements_per_token()),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CostModel:
     """See the module. ``parent_costs`` are those of ``parent``, measured on the server."""
@@ -93,7 +146,7 @@ class CostModel:
             DataError: the table was measured for another workload, or has not one of the blocks.
         """
         self._check_workload(workload)
-        terms = self._serving + self._in_engine(architecture)
+        terms = self._serving + self._sums.whole(architecture)
         end_to_end = self._end_to_end(terms)
         return PredictedCosts(
             time_to_first_token=_scaled(
@@ -117,7 +170,7 @@ class CostModel:
         overhead = []
         blocks = []
         for hidden in space.hidden_size:
-            outside = self._outside(hidden, space.parent)
+            outside = self._sums.outside(hidden, space.parent)
             overhead.append(constant + self._metric(limit, outside))
             # Blocks of one size share their candidates: worked out once for all layers.
             known: dict[Block, float] = {}
@@ -126,7 +179,7 @@ class CostModel:
                 row = []
                 for candidate in choices.candidates():
                     if candidate not in known:
-                        known[candidate] = self._metric(limit, self._block(candidate, hidden))
+                        known[candidate] = self._metric(limit, self._sums.block(candidate, hidden))
                     row.append(known[candidate])
                 rows.append(tuple(row))
             blocks.append(tuple(rows))
@@ -147,23 +200,6 @@ class CostModel:
             Metric.MEMORY: report.memory.median,
         }
 
-    def step_seconds(self, architecture: Architecture, phase: Phase) -> float:
-        """The step in the engine, without what serving adds.
-
-        Raises:
-            DataError: the table has not one of the blocks.
-        """
-        terms = self._in_engine(architecture)
-        return terms.first_token if phase is Phase.PREFILL else terms.per_token
-
-    def engine_memory_bytes(self, architecture: Architecture) -> int:
-        """Memory of the engine process, without what serving adds.
-
-        Raises:
-            DataError: the table has not one of the blocks.
-        """
-        return self._in_engine(architecture).memory
-
     def _check_workload(self, workload: Workload) -> None:
         if workload != self.table.workload:
             raise DataError(
@@ -172,12 +208,8 @@ class CostModel:
             )
 
     @cached_property
-    def _overheads(self) -> Mapping[int, Overhead]:
-        return {item.hidden_size: item for item in self.table.overheads}
-
-    @cached_property
-    def _blocks(self) -> Mapping[tuple[int, Block], BlockCost]:
-        return {(item.hidden_size, item.block): item for item in self.table.blocks}
+    def _sums(self) -> _EngineSums:
+        return _EngineSums(self.table)
 
     @cached_property
     def _serving(self) -> _Terms:
@@ -187,7 +219,7 @@ class CostModel:
             measured.time_per_output_token.p50,
             measured.memory_bytes,
         )
-        return seen - self._in_engine(self.parent)
+        return seen - self._sums.whole(self.parent)
 
     @cached_property
     def _ratios(self) -> Mapping[Metric, Percentiles]:
@@ -235,49 +267,28 @@ class CostModel:
         assert limit.percentile in PERCENTILES
         return self._ratios[limit.metric].at(limit.percentile) * central
 
-    def _in_engine(self, architecture: Architecture) -> _Terms:
-        total = self._outside(architecture.hidden_size, architecture)
-        for block in architecture.blocks:
-            total += self._block(block, architecture.hidden_size)
-        return total
 
-    def _outside(self, hidden_size: int, like: Architecture) -> _Terms:
-        try:
-            cost = self._overheads[hidden_size]
-        except KeyError:
-            raise DataError(
-                f"the cost table has no hidden size {hidden_size}; it has "
-                f"{', '.join(map(str, self._overheads))}"
-            ) from None
-        bare = Architecture(
-            hidden_size=hidden_size,
-            vocab_size=like.vocab_size,
-            tied_embeddings=like.tied_embeddings,
-            blocks=(),
-        )
-        return _Terms(
-            cost.prefill.seconds,
-            cost.decode.seconds,
-            cost.buffer_bytes + bare.weight_bytes(self.table.bytes_per_element),
-        )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepCosts:
+    """An architecture in the engine alone, as the step-timing process measures it."""
 
-    def _block(self, block: Block, hidden_size: int) -> _Terms:
-        if isinstance(block, Skip):
-            return _Terms(0.0, 0.0, 0)
-        assert isinstance(block, Attention | Mlp)
-        try:
-            cost = self._blocks[hidden_size, block]
-        except KeyError:
-            raise DataError(f"the cost table has no {block} at hidden size {hidden_size}") from None
-        table = self.table
-        kept_tokens = kv_blocks(table.workload) * table.kv_block_tokens
-        return _Terms(
-            cost.prefill.seconds,
-            cost.decode.seconds,
-            cost.buffer_bytes
-            + table.bytes_per_element
-            * (block.parameters(hidden_size) + kept_tokens * block.kv_elements_per_token()),
-        )
+    prefill_seconds: float
+    decode_seconds: float
+    memory_bytes: int
+
+
+def step_costs(table: CostTable, architecture: Architecture) -> StepCosts:
+    """What the engine takes for ``architecture``, without HTTP and scheduling processes.
+
+    Raises:
+        DataError: the table has not one of the blocks.
+    """
+    terms = _EngineSums(table).whole(architecture)
+    return StepCosts(
+        prefill_seconds=terms.first_token,
+        decode_seconds=terms.per_token,
+        memory_bytes=terms.memory,
+    )
 
 
 def load_model(folder: Path) -> CostModel:

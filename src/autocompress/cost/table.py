@@ -44,9 +44,9 @@ class BlockCount:
 class Entry:
     """One measured model in one phase.
 
-    ``tokens``: computed per sequence in the timed step; ``context_tokens``: in its context, at the
-    middle of the timed steps. ``seconds`` is the median over repeats of the 10th percentile of
-    step times, ``spread_seconds`` the range of the repeats.
+    ``tokens``: computed per sequence in the timed step; ``context_tokens``: in its context, at
+    the middle of the timed steps. ``seconds`` is the 10th percentile of step times over all
+    repeats, ``spread_seconds`` the range of that of single repeats.
     """
 
     model: str

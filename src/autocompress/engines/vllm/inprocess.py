@@ -10,7 +10,7 @@ import json
 import os
 import select
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from autocompress.engines.vllm.messages import (
     Command,
     Failed,
     Measure,
+    ModelArguments,
     Open,
     Opened,
     Ready,
@@ -83,12 +84,22 @@ class StepTimer:
         self._scratch = scratch
         self._log_path = log_path
 
-    def open(self, name: str, architecture: Architecture) -> OpenModel:
-        """Build ``architecture`` with dummy weights under the deployment's own flags.
+    def open(self, models: Mapping[str, Architecture]) -> tuple[OpenModel, ...]:
+        """Build models side by side, with dummy weights and under the deployment's own flags.
 
         Raises:
-            EngineError: the engine refuses it, or accounts for another KV cache than was asked for.
+            EngineError: the engine refuses one, or accounts for another KV cache than was asked
+            for.
         """
+        self._say(Open(models=tuple(self._arguments(name, a) for name, a in models.items())))
+        # All answers are read before the first is judged, so that none is left in the pipe.
+        answers = [self.answer(_ANSWER_SECONDS) for _ in models]
+        return tuple(
+            self._opened(name, architecture, answer)
+            for (name, architecture), answer in zip(models.items(), answers, strict=True)
+        )
+
+    def _arguments(self, name: str, architecture: Architecture) -> ModelArguments:
         folder = self._scratch / name
         write_config(architecture, folder, context_tokens=self._workload.context_tokens)
         kv_bytes = kv_cache_bytes(architecture, self._target, self._workload)
@@ -101,7 +112,10 @@ class StepTimer:
             "--enable-prefix-caching",
             *("--distributed-executor-backend", "uni"),
         )
-        answer = self._ask(Open(name=name, arguments=arguments))
+        return ModelArguments(name=name, arguments=arguments)
+
+    def _opened(self, name: str, architecture: Architecture, answer: Answer) -> OpenModel:
+        kv_bytes = kv_cache_bytes(architecture, self._target, self._workload)
         if not isinstance(answer, Opened):
             raise self._error(f"building {name}", answer)
         expected = (kv_blocks(self._workload), KV_BLOCK_TOKENS, kv_bytes)
@@ -149,12 +163,15 @@ class StepTimer:
         """Drop the model and its memory."""
         self._ask(Close(name=model.name))
 
-    def _ask(self, command: Command) -> Answer:
+    def _ask(self, command: Measure | Close) -> Answer:
+        self._say(command)
+        return self.answer(_ANSWER_SECONDS)
+
+    def _say(self, command: Command) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError):  # a dead process is noticed when its answer is missing
             self._process.stdin.write(write(command))
             self._process.stdin.flush()
-        return self.answer(_ANSWER_SECONDS)
 
     def answer(self, patience_seconds: float) -> Answer:
         """The next answer of the process.

@@ -9,11 +9,18 @@ from pydantic import Field, TypeAdapter
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Open:
-    """Build the model of a folder (a ``config.json``) with dummy weights."""
+class ModelArguments:
+    """A model by a name of its own, and the engine's command-line arguments for it."""
 
     name: str
     arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Open:
+    """Build models side by side; each is answered, in order."""
+
+    models: tuple[ModelArguments, ...]
     kind: Literal["open"] = "open"
 
 

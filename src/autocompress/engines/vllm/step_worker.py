@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -28,6 +29,7 @@ from autocompress.engines.vllm.messages import (
     Closed,
     Failed,
     Measure,
+    ModelArguments,
     Open,
     Opened,
     Ready,
@@ -60,14 +62,19 @@ def main() -> int:
     for line in sys.stdin.buffer:
         command = read_command(line)
         if isinstance(command, Open):
-            children[command.name] = _fork(command)
-        child = children[command.name]
-        answer = _ask(child, command)
-        if isinstance(answer, Closed | Failed):
-            del children[command.name]
-            child.pipe.close()
-            os.waitpid(child.pid, 0)
-        _say(answers, answer)
+            children |= {model.name: _fork(model) for model in command.models}
+            names = [model.name for model in command.models]
+        else:
+            names = [command.name]
+            _send(children[command.name], command)
+        for name in names:
+            child = children[name]
+            answer = _receive(child, name)
+            if isinstance(answer, Closed | Failed):
+                del children[name]
+                child.pipe.close()
+                os.waitpid(child.pid, 0)
+            _say(answers, answer)
     return 0
 
 
@@ -112,7 +119,7 @@ def _register_kernels_once() -> None:
     current_platform.register_triton_kernel_overrides = lambda: None
 
 
-def _fork(command: Open) -> _Child:
+def _fork(command: ModelArguments) -> _Child:
     ours, theirs = Pipe()
     pid = os.fork()
     if pid == 0:
@@ -122,16 +129,19 @@ def _fork(command: Open) -> _Child:
     return _Child(pid=pid, pipe=ours)
 
 
-def _ask(child: _Child, command: Open | Measure | Close) -> Answer:
+def _send(child: _Child, command: Measure | Close) -> None:
+    with suppress(OSError):  # a dead child is noticed when its answer is missing
+        child.pipe.send_bytes(write(command))
+
+
+def _receive(child: _Child, name: str) -> Answer:
     try:
-        if not isinstance(command, Open):
-            child.pipe.send_bytes(write(command))
         return read_answer(child.pipe.recv_bytes())
     except (EOFError, OSError):
-        return Failed(name=command.name, message="the engine process ended")
+        return Failed(name=name, message="the engine process ended")
 
 
-def _run_child(command: Open, pipe: Connection) -> NoReturn:
+def _run_child(command: ModelArguments, pipe: Connection) -> NoReturn:
     """The life of a child; never returns into the parent's loop."""
     try:
         die_with_parent(signal.SIGKILL)
@@ -158,7 +168,7 @@ def _run_child(command: Open, pipe: Connection) -> NoReturn:
 class _Engine:
     """One model in vLLM's engine, stepped by hand."""
 
-    def __init__(self, command: Open) -> None:
+    def __init__(self, command: ModelArguments) -> None:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.utils.argparse_utils import FlexibleArgumentParser
         from vllm.v1.engine.llm_engine import LLMEngine
