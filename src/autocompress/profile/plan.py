@@ -196,6 +196,8 @@ def _enlarged(recipe: _Recipe, space: SearchSpace, bytes_per_element: int) -> _R
     parent.
     """
     larger = recipe
+    if space.parent.weight_bytes(bytes_per_element) < LEAST_WEIGHT_BYTES:
+        return recipe  # whole models stay in the cache as well
     while (
         space.at(space.hidden_size[-1], _blocks(larger)).weight_bytes(bytes_per_element)
         < LEAST_WEIGHT_BYTES
