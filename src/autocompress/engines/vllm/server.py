@@ -87,10 +87,10 @@ def serve(
         SpecError: the target is none that can be served here.
         EngineError: the engine did not start; its last lines are in the message.
     """
-    from autocompress.models.checkpoint import read_architecture
+    from autocompress.models.checkpoint import describe, read_config
 
     check_target(target)
-    architecture, _ = read_architecture(model_dir)
+    architecture, _ = describe(read_config(model_dir))
     kv_bytes = kv_cache_bytes(architecture, target, workload)
     port = _free_port()
     log_path.unlink(missing_ok=True)
