@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,23 @@ def test_every_server_gets_the_same_requests_in_turn() -> None:
     assert prompts[0] == prompts[1]
     assert [result.requests for result in results] == [6, 6]
     assert results[0].request_set_digest == results[1].request_set_digest == chosen.digest
+
+
+def test_a_slow_machine_sends_fewer_requests() -> None:
+    chosen = request_set(WORKLOAD, vocabulary_size=100, requests=12, warmup=0, seed=1)
+    with completions_server(Script()) as url:
+        (result,) = drive_interleaved(
+            (Endpoint(base_url=url, model_name="m"),),
+            request_set=chosen,
+            concurrency=1,
+            rounds=6,
+            max_seconds=10,
+            clock=iter((0.0, 9.0, 11.0)).__next__,
+            progress=Silent(),
+        )
+    # The second round is always sent, the third began in time, the fourth would not have.
+    assert result.requests == 6
+    assert result.request_set_digest == replace(chosen, measured=chosen.measured[:6]).digest
 
 
 def test_wrong_lengths_are_rejected() -> None:

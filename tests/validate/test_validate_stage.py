@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -189,7 +190,7 @@ def test_a_met_verdict_publishes_the_model(
     assert any("de-quantised" in note for note in card.notes)
 
     # In turn: neither model is driven to its end before the other begins.
-    changes = sum(a != b for a, b in zip(served[:-1], served[1:], strict=True))
+    changes = sum(a != b for a, b in itertools.pairwise(served))
     assert changes >= 2 * 4 - 1
     assert served.count("parent") == served.count("compressed")
 
@@ -228,18 +229,17 @@ def test_the_same_job_gives_the_same_model_files(tmp_path: Path, served: list[st
 
 
 @pytest.mark.parametrize(
-    ("percent", "retention", "outcome"),
-    [(75, 1, Outcome.BUDGET_NOT_MET), (75, 10_000, Outcome.QUALITY_NOT_MET)],
+    ("limit", "retention", "outcome"),
+    [
+        (Limit(metric=Metric.MEMORY, bound=999.0), 1, Outcome.BUDGET_NOT_MET),
+        (LATENCY, 10_000, Outcome.QUALITY_NOT_MET),
+    ],
 )
 def test_a_missed_verdict_publishes_nothing(
-    tmp_path: Path, served: list[str], percent: int, retention: int, outcome: Outcome
+    tmp_path: Path, served: list[str], limit: Limit, retention: int, outcome: Outcome
 ) -> None:
-    limit = (
-        Limit(metric=Metric.MEMORY, bound=999.0)
-        if outcome is Outcome.BUDGET_NOT_MET
-        else replace(LATENCY, percent_of_parent=percent)
-    )
-    summary, output = run(tmp_path, job(tmp_path, limit, min_retention_percent=retention), Told())
+    what = job(tmp_path, limit, min_retention_percent=retention)
+    summary, output = run(tmp_path, what, Told())
     assert summary.outcome is outcome
     assert "Nothing was published" in summary.message
     assert (output / "scorecard.json").exists()
@@ -254,7 +254,7 @@ def test_one_after_the_other_where_memory_is_short(
     told = Told()
     summary, output = run(tmp_path, job(tmp_path, LATENCY), told)
     assert summary.outcome is Outcome.DONE
-    assert sum(a != b for a, b in zip(served[:-1], served[1:], strict=True)) == 1
+    assert sum(a != b for a, b in itertools.pairwise(served)) == 1
     card = documents.load(Scorecard, (output / "scorecard.json").read_bytes(), name="card")
     assert any("one after the other" in note for note in card.notes)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -28,6 +29,9 @@ LENGTH_TOLERANCE = 0.01
 
 #: How long a server may stay silent in the middle of an answer before the run is given up.
 SILENCE_SECONDS = 300.0
+
+#: One round could fall into a bad moment.
+_LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,10 +115,16 @@ def drive_interleaved(
     request_set: RequestSet,
     concurrency: int,
     rounds: int,
+    max_seconds: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
     progress: Progress,
 ) -> tuple[LoadResult, ...]:
     """Send the same requests to every server, in ``rounds`` slices taken in turn (A B A B), so that
     a machine that drifts does so under all of them.
+
+    After ``max_seconds`` (warm-up not counted) no further round begins, but for the second: on a
+    slow machine fewer requests are sent, a beginning of the request set. The results say how many,
+    and their digest is that of the requests sent.
 
     Returns:
         One result per endpoint, in order.
@@ -129,10 +139,15 @@ def drive_interleaved(
         if warmup:
             _send(endpoint, request_set.warmup, concurrency, progress)
     done: list[list[Round]] = [[] for _ in endpoints]
-    for part in slices:
+    started, sent = clock(), 0
+    for number, part in enumerate(slices):
+        if number >= _LEAST_ROUNDS and clock() - started > max_seconds:
+            break
+        sent += len(part)
         for endpoint, finished in zip(endpoints, done, strict=True):
             finished.append(_send(endpoint, part, concurrency, progress))
-    return tuple(summarise(finished, request_set.digest) for finished in done)
+    digest = RequestSet(warmup=(), measured=request_set.measured[:sent]).digest
+    return tuple(summarise(finished, digest) for finished in done)
 
 
 def _slices(

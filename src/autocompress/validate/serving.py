@@ -15,7 +15,10 @@ from autocompress.evaluation.requests import RequestSet
 from autocompress.evaluation.scorecard import Served
 
 #: Slices of the request set, taken in turn by the two servers.
-ROUNDS = 4
+ROUNDS = 6
+
+#: When the load test begins no further round, so that a slow machine validates in bearable time.
+MAX_LOAD_SECONDS = 90.0
 
 #: What an engine's processes take on a CPU besides weights and KV cache: libraries, buffers,
 #: and the second copy of the weights while they are repacked.
@@ -84,6 +87,7 @@ def measure_both(
             request_set=request_set,
             concurrency=workload.concurrency,
             rounds=ROUNDS,
+            max_seconds=MAX_LOAD_SECONDS,
             progress=progress,
         )
         return tuple(_served(*each) for each in zip(results, servers, strict=True))
