@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,12 @@ from autocompress.domain.deployment import (
 )
 from autocompress.families.formats import ExportFormat
 from autocompress.models import checkpoint
+from autocompress.sources.convert import ORIGIN_FILE
 from autocompress.store import artifacts
 from autocompress.store.directory import DirectoryStore
 from autocompress.testing.models import random_model, random_part, small_parent
 from autocompress.validate.model_folder import assemble, folder_digest, format_of
+from autocompress.validate.origin import licence_files, read_origin
 from autocompress.validate.serving import fit_together
 from autocompress.weights.export import export
 
@@ -46,7 +49,8 @@ def test_the_digest_is_that_of_the_published_folder(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "deep" / "file").write_text("x")
     (tmp_path / "parent").mkdir()
     (tmp_path / "parent" / "NOTICE").write_text("n")
-    assert assemble(tmp_path / "checkpoint", tmp_path / "parent", tmp_path / "m") == ("NOTICE",)
+    licences = licence_files(tmp_path / "parent", None)
+    assemble(tmp_path / "checkpoint", licences, tmp_path / "m")
     digest = folder_digest(tmp_path / "m")
     manifest = artifacts.publish(
         DirectoryStore(tmp_path / "store"), "m/1", tmp_path / "m", kind="k", input_digest=digest
@@ -69,3 +73,14 @@ def test_both_engines_are_up_at_once_where_memory_allows() -> None:
     assert not fit_together(models, target, workload, available_bytes=lambda: 5 << 30)
     on_gpu = replace(target, accelerator=Accelerator(kind=AcceleratorKind.GPU, product="x"))
     assert not fit_together(models, on_gpu, workload, available_bytes=lambda: 1 << 50)
+
+
+def test_a_packaged_parent_brings_its_packages_licence(tmp_path: Path) -> None:
+    assert read_origin(tmp_path) is None
+    origin = {"distribution": "pytest", "version": "1", "file": "m.gguf", "note": "n"}
+    (tmp_path / ORIGIN_FILE).write_text(json.dumps(origin))
+    read = read_origin(tmp_path)
+    assert read is not None
+    assert [path.name for path in licence_files(tmp_path, read)] == ["LICENSE"]
+    (tmp_path / "LICENSE.md").write_text("own")
+    assert licence_files(tmp_path, read) == (tmp_path / "LICENSE.md",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +33,7 @@ from autocompress.domain.deployment import (
 from autocompress.domain.job import Job, ModelSource, QualitySettings, TextSettings
 from autocompress.domain.records import Scorecard
 from autocompress.models import checkpoint
+from autocompress.sources.convert import ORIGIN_FILE
 from autocompress.stages.context import StageContext
 from autocompress.store import artifacts
 from autocompress.store.directory import DirectoryStore
@@ -99,6 +101,8 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
     checkpoint.save(random_model(PARENT, seed=1), parent, None)
     save_byte_tokenizer(parent)
     (parent / "LICENSE").write_text("Do as you like.")
+    origin = {"distribution": "tiny", "version": "1", "file": "tiny.gguf", "note": "n"}
+    (parent / ORIGIN_FILE).write_text(json.dumps(origin))
     compressed = tmp_path / "inputs" / "recover" / "model"
     checkpoint.save(random_model(COMPRESSED, seed=1), compressed, parent)
     (compressed / "LICENSE").unlink(missing_ok=True)
@@ -187,7 +191,7 @@ def test_a_met_verdict_publishes_the_model(
         "humaneval_choice",
     }
     assert card.quality.texts[0].bytes > 1000
-    assert any("de-quantised" in note for note in card.notes)
+    assert any("de-quantised from tiny.gguf" in note for note in card.notes)
 
     # In turn: neither model is driven to its end before the other begins.
     changes = sum(a != b for a, b in itertools.pairwise(served))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from autocompress.contract.stage import FileEntry, output_digest
@@ -14,21 +15,19 @@ from autocompress.models.checkpoint import read_config
 from autocompress.store.artifacts import file_digest
 from autocompress_vllm.config import MODEL_TYPE
 
-_LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
 
+def assemble(checkpoint_dir: Path, licences: Sequence[Path], destination: Path) -> None:
+    """Bring a checkpoint and the parent's licence files into ``destination``.
 
-def assemble(checkpoint_dir: Path, parent_dir: Path, destination: Path) -> tuple[str, ...]:
-    """Bring a checkpoint into ``destination``, with the parent's licence files; their names are
-    returned. The checkpoint's own files stay as they are: they may belong to a store.
+    The checkpoint's own files stay as they are: they may belong to a store.
     """
     destination.mkdir(parents=True)
     for path in sorted(checkpoint_dir.rglob("*")):
         if path.is_file():
             _link(path, destination / path.relative_to(checkpoint_dir))
-    for name in _LICENCES:
-        if (parent_dir / name).is_file() and not (destination / name).exists():
-            _link(parent_dir / name, destination / name)
-    return tuple(name for name in _LICENCES if (destination / name).is_file())
+    for path in licences:
+        if not (destination / path.name).exists():
+            shutil.copyfile(path, destination / path.name)
 
 
 def folder_digest(folder: Path) -> str:

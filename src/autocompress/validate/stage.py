@@ -10,7 +10,6 @@ from typing import TypeVar
 from autocompress.contract import documents
 from autocompress.contract.stage import Outcome, Stage, Summary
 from autocompress.domain.costs import MeasuredCosts, PredictedCosts
-from autocompress.domain.job import ModelSource
 from autocompress.domain.records import Quality
 from autocompress.engines.vllm.conditions import read_conditions
 from autocompress.engines.vllm.server import serve
@@ -28,6 +27,7 @@ from autocompress.text.corpus import load_corpus
 from autocompress.text.installed import boolq_scored
 from autocompress.validate.model_card import model_card
 from autocompress.validate.model_folder import assemble, folder_digest, format_of
+from autocompress.validate.origin import Origin, licence_files, read_origin
 from autocompress.validate.parent_quality import parent_quality
 from autocompress.validate.serving import available_memory_bytes, fit_together, measure_both
 
@@ -61,15 +61,17 @@ def run(context: StageContext) -> Summary:
         compressed, _ = read_architecture(checkpoint_dir)
         model_dir = Path(scratch) / "model"
         export_format = format_of(checkpoint_dir)
-        licences = assemble(checkpoint_dir, parent_dir, model_dir)
+        origin = read_origin(parent_dir)
+        licences = licence_files(parent_dir, origin)
+        assemble(checkpoint_dir, licences, model_dir)
         card = model_card(
             job,
             parent=parent,
             compressed=compressed,
             source_revision=context.source_revision,
             export_format=export_format,
-            parent_was_quantised=_was_quantised(job.source),
-            licence_files=licences,
+            parent_was_quantised=origin is not None,
+            licence_files=tuple(path.name for path in licences),
         )
         (model_dir / "README.md").write_text(card, encoding="utf-8")
 
@@ -111,7 +113,7 @@ def run(context: StageContext) -> Summary:
             predicted=_read(context, Stage.SEARCH, "predicted_costs.json", PredictedCosts),
             profiled_parent=_read(context, Stage.PROFILE, "parent_costs.json", MeasuredCosts),
             quality=_quality(context, suite, parent_dir, model_dir),
-            notes=_notes(job.source, together=together),
+            notes=_notes(origin, together=together),
         )
         verdict = summary(result)
         (context.output_dir / "scorecard.json").write_bytes(documents.dump(result))
@@ -154,12 +156,13 @@ def _publish(context: StageContext, model_dir: Path, model_digest: str) -> None:
     context.progress.say(f"published {context.store.uri.rstrip('/')}/{prefix}")
 
 
-def _notes(source: ModelSource, *, together: bool) -> tuple[str, ...]:
+def _notes(origin: Origin | None, *, together: bool) -> tuple[str, ...]:
     notes = []
-    if _was_quantised(source):
+    if origin is not None:
         notes.append(
-            "The parent's weights were de-quantised from a GGUF file; all scores of the parent are "
-            "those of these weights, not of the ones originally published."
+            f"The parent's weights were de-quantised from {origin.file} (package "
+            f"{origin.distribution} {origin.version}); its scores are those of these weights, not "
+            "of the ones originally published."
         )
     if not together:
         notes.append(
@@ -167,11 +170,6 @@ def _notes(source: ModelSource, *, together: bool) -> tuple[str, ...]:
             "that drifted in between shifts their ratio."
         )
     return tuple(notes)
-
-
-def _was_quantised(source: ModelSource) -> bool:
-    # Packages that carry a model carry it as GGUF; a folder is never converted.
-    return source.uri.startswith("package:")
 
 
 def _read(context: StageContext, stage: Stage, name: str, kind: type[Document]) -> Document:
