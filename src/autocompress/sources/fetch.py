@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import errno
-import os
+import fcntl
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from autocompress.contract.errors import DataError, DiskFullError, SpecError, UnavailableError
+from autocompress.contract.errors import DataError, DiskFullError
 from autocompress.contract.progress import Progress
 from autocompress.domain.job import ModelSource
 from autocompress.sources.convert import convert_gguf
+from autocompress.sources.hub import hub_snapshot
 from autocompress.sources.package import find_packaged_model
 from autocompress.sources.revision import (
     MODEL_FILES,
     MODEL_SUFFIXES,
-    hub_commit,
     is_model_file,
     local_folder,
     model_files,
@@ -25,6 +26,7 @@ from autocompress.sources.revision import (
 )
 from autocompress.store.opening import open_store
 
+_SCRATCH = "new-"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
@@ -56,33 +58,41 @@ def _bring(source: ModelSource, folder: Path, progress: Progress) -> None:
         "s3": lambda into: _download_bucket(source, into),
         "hf": lambda into: _download_hub(source, into),
     }
-    if scheme not in fillers:
-        raise SpecError(f"spec.source.uri: got {source.uri!r}: unknown scheme {scheme!r}")
     progress.task("fetching the parent", 1)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix="new-"))
-    try:
-        fillers[scheme](scratch)
-        scratch.chmod(0o755)
-        _put_in_place(scratch, folder)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    with _one_at_a_time(folder.parent):
+        if folder.is_dir():  # another run was first
+            return
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_SCRATCH))
+        try:
+            fillers[scheme](scratch)
+            _require_safetensors(scratch)
+            scratch.chmod(0o755)
+            for path in scratch.iterdir():
+                path.chmod(0o644)
+            scratch.rename(folder)
+        except Exception as error:
+            # safetensors reports a full disk as an error of its own.
+            number = error.errno if isinstance(error, OSError) else None
+            if number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+                raise DiskFullError(
+                    f"no space left in {folder.parent} for the parent {source.uri}; free some, or "
+                    "set AUTOCOMPRESS_CACHE to a larger disk"
+                ) from error
             raise
-        raise DiskFullError(
-            f"no space left in {folder.parent} for the parent {source.uri}; free some, or set "
-            "AUTOCOMPRESS_CACHE to a larger disk"
-        ) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
     progress.advance(1)
 
 
-def _put_in_place(scratch: Path, folder: Path) -> None:
-    try:
-        os.rename(scratch, folder)  # noqa: PTH104  # fails, as wanted, where another run was first
-    except OSError:
-        if not folder.is_dir():
-            raise
+@contextmanager
+def _one_at_a_time(parents: Path) -> Iterator[None]:
+    """Lock the folder, and clear what a killed process left in it."""
+    parents.mkdir(parents=True, exist_ok=True)
+    with (parents / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left_over in parents.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        yield
 
 
 def _download_bucket(source: ModelSource, into: Path) -> None:
@@ -93,16 +103,8 @@ def _download_bucket(source: ModelSource, into: Path) -> None:
 
 
 def _download_hub(source: ModelSource, into: Path) -> None:
-    from huggingface_hub import snapshot_download
-
-    name = source.uri.removeprefix("hf://")
     patterns = [*(f"*{suffix}" for suffix in sorted(MODEL_SUFFIXES)), *sorted(MODEL_FILES)]
-    commit = hub_commit(source)
-    try:
-        snapshot = snapshot_download(name, revision=commit, allow_patterns=patterns)
-    except (ValueError, RuntimeError, ConnectionError) as error:
-        raise UnavailableError(f"{name} could not be downloaded: {error}; try again") from error
-    for path in model_files(Path(snapshot)):
+    for path in model_files(hub_snapshot(source, patterns)):
         shutil.copyfile(path, into / path.name)
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from autocompress.contract.digest import digest
-from autocompress.contract.errors import DataError, SpecError, UnavailableError
+from autocompress.contract.errors import DataError, SpecError
 from autocompress.domain.job import ModelSource
+from autocompress.sources.hub import hub_commit
 from autocompress.sources.package import find_packaged_model
 from autocompress.store.opening import open_store
 
@@ -28,37 +29,46 @@ def resolve_revision(source: ModelSource, cache_dir: Path) -> str:
 
     Raises:
         SpecError: the scheme is unknown, or a package is not installed.
-        DataError: nothing that could be a model is there.
+        DataError: nothing that could be a model is there, or not the revision that was asked for.
         UnavailableError, AccessError: the bucket or the hub cannot be reached.
     """
     scheme = source.uri.partition(":")[0]
     match scheme:
+        case "hf":
+            return digest([source.uri, hub_commit(source)])
         case "file":
             folder = local_folder(source.uri)
             files = {path.name: _remembered_digest(path, cache_dir) for path in model_files(folder)}
-            return digest(files)
+            found = digest(files)
         case "package":
             model = find_packaged_model(source.uri)
-            return digest([model.file.name, _remembered_digest(model.file, cache_dir)])
+            found = digest([model.file.name, _remembered_digest(model.file, cache_dir)])
         case "s3":
-            store = open_store(source.uri)
-            listed = {
-                key: store.size_bytes(key) for key in store.keys("") if is_model_file(Path(key))
-            }
-            if not listed:
-                raise DataError(f"spec.source.uri: nothing like a model is in {source.uri}")
-            small = {
-                key: hashlib.sha256(store.get(key)).hexdigest()
-                for key, size_bytes in listed.items()
-                if size_bytes is not None and size_bytes < 1 << 20
-            }
-            return digest({"uri": source.uri, "sizes": listed, "small": small})
-        case "hf":
-            return digest([source.uri, hub_commit(source)])
-    raise SpecError(
-        f"spec.source.uri: got {source.uri!r}; give a folder, file:///folder, s3://bucket/prefix, "
-        "hf://organisation/name or package:distribution"
-    )
+            found = _bucket_digest(source.uri)
+        case _:
+            raise SpecError(
+                f"spec.source.uri: got {source.uri!r}; give a folder, file:///folder, "
+                "s3://bucket/prefix, hf://organisation/name or package:distribution"
+            )
+    if source.revision not in (None, found):
+        raise DataError(
+            f"spec.source.revision: got {source.revision!r}, but what {source.uri} holds now is "
+            f"{found}; correct it, leave it out, or bring back the content that was meant"
+        )
+    return found
+
+
+def _bucket_digest(uri: str) -> str:
+    # Tags instead of contents: nobody wants to read all weights to learn that nothing changed.
+    store = open_store(uri)
+    tags = {
+        key: store.content_tag(key)
+        for key in store.keys("")
+        if "/" not in key and is_model_file(Path(key))
+    }
+    if not tags:
+        raise DataError(f"spec.source.uri: nothing like a model is in {uri}")
+    return digest(tags)
 
 
 def local_folder(uri: str) -> Path:
@@ -87,36 +97,6 @@ def model_files(folder: Path) -> list[Path]:
     if not (folder / "config.json").is_file():
         raise DataError(f"{folder} has no config.json; give the folder of a model")
     return sorted(path for path in folder.iterdir() if path.is_file() and is_model_file(path))
-
-
-def hub_commit(source: ModelSource) -> str:
-    """The commit that a Hugging Face reference means: the one asked for, else the newest.
-
-    Raises:
-        UnavailableError: the hub cannot be reached and the model is not in the local cache.
-        DataError: there is no such model or revision.
-    """
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
-
-    name = source.uri.removeprefix("hf://")
-    revision = source.revision or "main"
-    cached = try_to_load_from_cache(name, "config.json", revision=revision)
-    if isinstance(cached, str):
-        return Path(cached).parent.name
-    try:
-        commit = HfApi().model_info(name, revision=revision).sha
-    except (RepositoryNotFoundError, RevisionNotFoundError) as error:
-        raise DataError(
-            f"spec.source: the hub has no {name} at revision {revision}, or access needs a token "
-            "(HF_TOKEN)"
-        ) from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UnavailableError(
-            f"spec.source.uri: the Hugging Face hub cannot be reached ({error}), and {name} is "
-            "not in the local cache; download it elsewhere and give its folder"
-        ) from error
-    return str(commit)
 
 
 def _remembered_digest(path: Path, cache_dir: Path) -> str:

@@ -43,6 +43,15 @@ class DirectoryStore:
                 raise FileNotFoundError
             return path.stat().st_size
 
+    def content_tag(self, key: str) -> str:
+        """See ``Store``."""
+        path = self._path(key)
+        with _reading(path, key):
+            if not path.is_file():
+                raise FileNotFoundError
+            status = path.stat()
+            return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
+
     def put(self, key: str, data: bytes) -> None:
         """See ``Store``."""
         path = self._path(key)

@@ -53,6 +53,12 @@ class Store(Protocol):
     def size_bytes(self, key: str) -> int:
         """The length of the object, or ``KeyError``; reads no content."""
 
+    def content_tag(self, key: str) -> str:
+        """A text that changes when the object's content does, or ``KeyError``; reads no content.
+
+        Another store may give another tag to the same content.
+        """
+
     def put(self, key: str, data: bytes) -> None:
         """Write or replace."""
 

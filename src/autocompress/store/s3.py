@@ -76,6 +76,12 @@ class S3Store:
             found = self._client.stat_object(self._location.bucket, self._name(key))
             return int(found.size or 0)
 
+    def content_tag(self, key: str) -> str:
+        """See ``Store``."""
+        with self._translated(key):
+            found = self._client.stat_object(self._location.bucket, self._name(key))
+            return f"{found.size}-{found.etag}"
+
     def put(self, key: str, data: bytes) -> None:
         """See ``Store``."""
         with self._translated(key):

@@ -50,6 +50,17 @@ class StoreConformance:
                 store.download(key, tmp_path / "x")
         assert list(tmp_path.glob("**/*x*")) == []
 
+    def test_a_tag_changes_with_the_content(self, store: Store) -> None:
+        """Also when the length does not; reading changes nothing."""
+        store.put("a", b"1")
+        first = store.content_tag("a")
+        store.get("a")
+        assert store.content_tag("a") == first
+        store.put("a", b"2")
+        assert store.content_tag("a") != first
+        with pytest.raises(KeyError):
+            store.content_tag("b")
+
     def test_keys_are_listed_in_order_below_a_folder(self, store: Store) -> None:
         """A prefix is a folder, not the beginning of a name."""
         names = ["b/2", "b/10", "b/c/1", "b-other/1", "a"]
