@@ -39,6 +39,7 @@ class PlannedLimit:
     name: str
     unit: str
     bound: float | None
+    percent_of_parent: int | None
     parent: float | None
     smallest: float | None
     feasible: bool | None
@@ -159,6 +160,7 @@ def _limits_measured(
                 name=limit.name,
                 unit=limit.metric.unit,
                 bound=bound,
+                percent_of_parent=limit.percent_of_parent,
                 parent=model.parent_costs.value(limit),
                 smallest=least,
                 feasible=limit.utilization(least, bound) <= 1,
@@ -181,6 +183,7 @@ def _limit_unmeasured(job: Job, limit: Limit, smallest: Architecture) -> Planned
         name=limit.name,
         unit=limit.metric.unit,
         bound=limit.bound,
+        percent_of_parent=limit.percent_of_parent,
         parent=None,
         smallest=least,
         feasible=feasible,
@@ -188,8 +191,21 @@ def _limit_unmeasured(job: Job, limit: Limit, smallest: Architecture) -> Planned
 
 
 def _limit_line(limit: PlannedLimit) -> str:
-    verdict = {True: "reachable", False: "NOT reachable", None: "known after profile"}
+    verdict = {
+        True: "reachable",
+        False: "NOT reachable",
+        None: "whether it is reachable is known after profile",
+    }
+    asked = f"{limit.percent_of_parent} % of the parent"
     figures = [
+        *([asked] if limit.percent_of_parent is not None else []),
+        *_figures(limit),
+    ]
+    return f"limit     {limit.name}: {', '.join([*figures, verdict[limit.feasible]])}"
+
+
+def _figures(limit: PlannedLimit) -> list[str]:
+    return [
         f"{name} {_show(value, limit.unit)}"
         for name, value in (
             ("limit", limit.bound),
@@ -198,7 +214,6 @@ def _limit_line(limit: PlannedLimit) -> str:
         )
         if value is not None
     ]
-    return f"limit     {limit.name}: {', '.join([*figures, verdict[limit.feasible]])}"
 
 
 def _show(value: float, unit: str) -> str:

@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from autocompress.api.reading import read_job
+from autocompress.contract.digest import digest
 from autocompress.contract.errors import SpecError
 from autocompress.contract.stage import Manifest, Stage
 from autocompress.domain.job import Job
+from autocompress.sources.content import content_revision
 from autocompress.sources.revision import resolve_revision
 from autocompress.stages.execute import finished_stages
 from autocompress.store.opening import open_store
@@ -61,8 +63,16 @@ def open_setting(job_file: Path, store_uri: str | None) -> Setting:
         store=open_store(uri, endpoint=endpoint),
         cache_dir=cache_dir,
         work_dir=cache_dir / "work",
-        source_revision=resolve_revision(job.source, cache_dir),
+        source_revision=_inputs_revision(job, cache_dir),
     )
+
+
+def _inputs_revision(job: Job, cache_dir: Path) -> str:
+    # A text or a request set of the user's own is named by its place in the job, so its content
+    # is told apart here; without one, the revision is the parent's alone.
+    parent = resolve_revision(job.source, cache_dir)
+    files = [uri for uri in (job.text.uri, job.workload.request_set_uri) if uri is not None]
+    return digest([parent, *map(content_revision, files)]) if files else parent
 
 
 def read_text(path: Path) -> str:
