@@ -10,8 +10,8 @@ import traceback
 from types import FrameType
 from typing import NoReturn
 
-import click
 import typer
+from typer.exceptions import Abort, Exit, TyperException
 
 from autocompress import __version__
 from autocompress.cli import inspecting, jobs, models, tables
@@ -73,10 +73,10 @@ def main() -> NoReturn:
         _fail(error, as_json)
     except KeyboardInterrupt:
         _fail(StoppedError("stopped; run the same command again to go on"), as_json)
-    except (click.exceptions.Abort, click.exceptions.Exit):
+    except (Abort, Exit):
         sys.exit(0)
-    except click.ClickException as error:
-        error.show()
+    except TyperException as error:
+        typer.echo(f"error: {error}; `autocompress --help` lists commands and options", err=True)
         sys.exit(ExitCode.BAD_SPEC)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
