@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from autocompress.contract.errors import EngineError
 from autocompress.domain.architecture import Architecture
@@ -170,8 +171,7 @@ class StepTimer:
     def _say(self, command: Command) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # a dead process is noticed when its answer is missing
-            self._process.stdin.write(write(command))
-            self._process.stdin.flush()
+            _write_all(self._process.stdin, write(command))
 
     def answer(self, patience_seconds: float) -> Answer:
         """The next answer of the process.
@@ -195,6 +195,12 @@ class StepTimer:
         return EngineError(
             f"vLLM failed while {doing}: {message}; its last lines:\n{last_lines(self._log_path)}"
         )
+
+
+def _write_all(stream: IO[bytes], data: bytes) -> None:
+    # The pipe is not buffered, so one call may take only a part.
+    while data:
+        data = data[stream.write(data) :]
 
 
 @contextmanager

@@ -50,6 +50,8 @@ def start(
             stdout=log if stdout is None else stdout,
             stderr=log,
             start_new_session=True,
+            # A reader that waits with select must not find its next line in a hidden buffer.
+            bufsize=0,
         )
 
 
