@@ -1,0 +1,1 @@
+"""The search stage: a differentiable router over the supernet, under the budget."""
