@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from autocompress.domain.budget import Budget, Limit, Metric
 from autocompress.domain.deployment import (
@@ -15,6 +16,10 @@ from autocompress.domain.deployment import (
     Workload,
 )
 from autocompress.domain.job import Job, ModelSource
+
+# A busy machine is no fault of an example.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture
