@@ -46,8 +46,9 @@ def run(context: StageContext) -> Summary:
         scratch = Path(name)
         sliced = scratch / "sliced"
         _slice(context, search, architecture, sliced)
-        student = models.load(sliced, torch.bfloat16).to(device)
-        teacher = models.load(parent, torch.bfloat16).to(device).eval()
+        dtype = runtime.compute_dtype(device)
+        student = models.load(sliced, dtype).to(device)
+        teacher = models.load(parent, dtype).to(device).eval()
         plan = _plan(context, parent, student, teacher, settings)
         with stop_on_signal() as stop:
             points = distil(

@@ -6,7 +6,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from transformers import AutoTokenizer
 
 from autocompress.contract.digest import digest
@@ -22,6 +21,7 @@ from autocompress.store import artifacts
 from autocompress.text.corpus import Corpus, load_corpus
 from autocompress.text.documents import Split
 from autocompress.text.windows import Tokenizer, windows
+from autocompress.training import runtime
 from autocompress.weights.reorder import reorder
 
 #: Bumped by hand when ranking or reordering changes its meaning.
@@ -94,7 +94,8 @@ def _ranking(
         sequence_tokens=CALIBRATION_ROW_TOKENS,
         seed=context.job.search.seed,
     )
-    model = models.load(parent, torch.bfloat16).eval()
+    dtype = runtime.compute_dtype(runtime.prepare(context.job.search.seed))
+    model = models.load(parent, dtype).eval()
     ranking = rank(model, rows, batch_size=4, progress=context.progress)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _RANKING).write_bytes(dump(ranking))

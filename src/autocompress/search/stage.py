@@ -5,8 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import torch
-
 from autocompress.contract.documents import dump, load
 from autocompress.contract.stage import Stage, Summary
 from autocompress.cost.model import CostModel, load_model
@@ -35,8 +33,6 @@ JUDGING_TOKENS = 4096
 
 def run(context: StageContext) -> Summary:
     """Leave ranking, reordered parent (by reference), architecture, predicted costs and trace."""
-    settings = context.job.search
-    runtime.prepare(settings.seed)
     profile = context.inputs[Stage.PROFILE]
     space = load(SearchSpace, (profile / "space.json").read_bytes(), name="space.json")
     model = load_model(profile)
@@ -93,8 +89,10 @@ def _search(
         sequence_tokens=settings.sequence_tokens,
         seed=settings.seed + 1,
     )
-    reordered = models.load(parent.folder, torch.bfloat16).eval().requires_grad_(False)
-    student = models.load(parent.folder, torch.bfloat16).train()
+    device = runtime.prepare(settings.seed)
+    dtype = runtime.compute_dtype(device)
+    reordered = models.load(parent.folder, dtype).eval().requires_grad_(False)
+    student = models.load(parent.folder, dtype).train()
     plan = SearchPlan(
         rows=rows,
         rows_per_step=settings.step_tokens // settings.sequence_tokens,

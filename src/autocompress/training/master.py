@@ -26,7 +26,8 @@ class MasterAdamW:
         max_gradient_norm: float = 1.0,
     ) -> None:
         self._parameters = dict(parameters)
-        self._masters = {name: p.detach().float().clone() for name, p in parameters.items()}
+        # A float32 parameter is its own master: the two share their storage.
+        self._masters = {name: p.detach().float() for name, p in parameters.items()}
         self._max_gradient_norm = max_gradient_norm
         self._optimizer = torch.optim.AdamW(
             list(self._masters.values()), lr=0.0, betas=betas, weight_decay=0.0, fused=True

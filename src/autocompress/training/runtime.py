@@ -19,3 +19,15 @@ def prepare(seed: int) -> torch.device:
     cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     torch.set_num_threads(min(cores, len(psutil.Process().cpu_affinity())))
     return torch.device("cpu")
+
+
+def compute_dtype(device: torch.device) -> torch.dtype:
+    """The element type to train in: bfloat16 where the device multiplies it, else float32.
+
+    A processor without such instructions emulates bfloat16, several times slower than float32.
+    """
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    able = torch.cpu.get_capabilities()
+    fast = any(able.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return torch.bfloat16 if fast else torch.float32

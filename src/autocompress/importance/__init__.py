@@ -1,0 +1,1 @@
+"""Which parts of a model matter most, by what calibration text does in them."""
