@@ -21,6 +21,7 @@ from autocompress.evaluation.suites.benchmarks import tasks
 from autocompress.evaluation.suites.items import Task, choose
 from autocompress.models import checkpoint
 from autocompress.text.corpus import Corpus, held_out
+from autocompress.training.runtime import compute_dtype
 
 #: Bumped by hand when scores mean something else.
 VERSION = 1
@@ -130,17 +131,17 @@ def measure(
 
 
 def arithmetic(precision: Precision, device: torch.device) -> torch.dtype:
-    """The element type to compute in: the deployment's, or FP32 on CPUs without it.
+    """The element type to compute in: the deployment's, or FP32 where the processor has no
+    instructions for it (BF16 on many CPUs, FP16 on all), which would be many times slower.
 
     The weights stay those of the checkpoint, rounded to the deployment's precision when it was
-    written. PyTorch computes BF16 many times slower than FP32 where the CPU has no instructions
-    for it, and FP16 on every CPU.
+    written.
     """
-    native = device.type != "cpu" or (
-        precision is Precision.BF16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
-    name = precision.torch_name if native else "float32"
-    dtype = getattr(torch, name)
+    if device.type == "cpu" and precision is not Precision.BF16:
+        return torch.float32
+    if device.type == "cpu":
+        return compute_dtype(device)
+    dtype = getattr(torch, precision.torch_name)
     assert isinstance(dtype, torch.dtype)
     return dtype
 
