@@ -23,7 +23,7 @@ from autocompress.cli.setting import open_setting
 from autocompress.contract.documents import load
 from autocompress.contract.stage import Stage
 from autocompress.cost.model import load_model
-from autocompress.domain.architecture import Architecture
+from autocompress.domain.architecture import Architecture, Attention, Mlp
 from autocompress.domain.costs import resolve_bounds
 from autocompress.domain.space import SearchSpace
 from autocompress.models import checkpoint as models
@@ -58,9 +58,27 @@ def uniform_selections(space: SearchSpace, grid: CostGrid) -> list[Selection]:
         selection = Selection(hidden=hidden, candidates=candidates)
         if (grid.utilization(selection) <= 1).all():
             selections.append(selection)
-    # The largest by the binding limit are enough: a smaller one of the same shape loses more.
-    selections.sort(key=lambda item: -grid.utilization(item).max())
-    return selections[:8]
+    sizes = {selection: _sizes(architecture_at(space, selection)) for selection in selections}
+    return [
+        one
+        for one in selections
+        if not any(
+            sizes[two] != sizes[one]
+            and all(a >= b for a, b in zip(sizes[two], sizes[one], strict=True))
+            for two in selections
+        )
+    ]
+
+
+def _sizes(architecture: Architecture) -> list[int]:
+    sizes = [architecture.hidden_size]
+    for block in architecture.blocks:
+        match block:
+            case Attention():
+                sizes += [block.kv_heads, block.queries_per_group]
+            case Mlp():
+                sizes += [block.intermediate_size]
+    return sizes
 
 
 def main() -> None:

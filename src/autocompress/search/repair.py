@@ -35,8 +35,10 @@ def likeliest(scores: Scores) -> Selection:
 def repair(grid: CostGrid, scores: Scores, start: Selection, ceiling: Sequence[float]) -> Repaired:
     """Shrink until every limit holds (``utilization <= ceiling [M]``), then grow while it fits.
 
-    Each move changes one axis. Shrinking takes the move that gives up least score for the excess
-    it removes; growing takes the likeliest that still fits, so that little of the budget is left.
+    Each move changes one axis of one block. Shrinking takes the move that gives up least score for
+    the excess it removes; growing takes the likeliest that still fits, so that little of the budget
+    is left. The hidden size stays, being the one choice that all of the model was trained under,
+    unless no choice of blocks fits it: then the next smaller one is tried.
 
     Raises:
         InfeasibleError: not even the smallest choices hold every limit.
@@ -52,9 +54,13 @@ def repair(grid: CostGrid, scores: Scores, start: Selection, ceiling: Sequence[f
             price = (_score(scores, selection) - _score(scores, move)) / gained
             if best is None or price < best[0]:
                 best = (price, move)
-        if best is None:
+        if best is not None:
+            selection = best[1]
+        elif selection.hidden + 1 < grid.overhead.shape[1]:
+            selection = replace(start, hidden=selection.hidden + 1)
+        else:
             raise InfeasibleError("no architecture of the search space is inside every limit")
-        selection, shrunk = best[1], shrunk + 1
+        shrunk += 1
     grown = 0
     while (larger := _growth(grid, scores, selection, top)) is not None:
         selection, grown = larger, grown + 1
@@ -80,9 +86,6 @@ def _growth(
 
 
 def _moves(grid: CostGrid, selection: Selection) -> Iterator[Selection]:
-    for hidden in range(grid.overhead.shape[1]):
-        if hidden != selection.hidden:
-            yield replace(selection, hidden=hidden)
     for block, count in enumerate(grid.counts):
         here = selection.candidates[block]
         for candidate in range(count):
