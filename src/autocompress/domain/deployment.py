@@ -72,7 +72,8 @@ class Target:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
     """What the deployment serves. ``context_tokens`` and ``max_sequences`` are what memory must
-    hold; ``request_set_uri`` names a file of requests that replaces the fixed lengths."""
+    hold; ``request_set_uri`` names a file of requests that replaces the fixed lengths.
+    """
 
     prompt_tokens: int
     output_tokens: int

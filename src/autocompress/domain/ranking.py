@@ -9,7 +9,8 @@ from typing import Literal
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttentionRanking:
     """``kv_heads``: parent KV-head indices, most important first. ``queries[g]``: indices 0..q-1
-    inside *parent* group ``g``, most important first."""
+    inside *parent* group ``g``, most important first.
+    """
 
     kv_heads: tuple[int, ...]
     queries: tuple[tuple[int, ...], ...]
@@ -27,7 +28,8 @@ class MlpRanking:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranking:
     """Orders for every axis. ``block_scores[i]``: the damage of leaving block ``i`` out
-    (mean squared error of the logits, relative to their mean square); larger matters more."""
+    (mean squared error of the logits, relative to their mean square); larger matters more.
+    """
 
     hidden: tuple[int, ...]
     blocks: tuple[AttentionRanking | MlpRanking, ...]

@@ -1,4 +1,4 @@
-"""What stages leave behind for people: held-out errors, the search's trace, curves, the scorecard."""
+"""What stages leave behind for people: errors, traces, curves, the scorecard."""
 
 from __future__ import annotations
 

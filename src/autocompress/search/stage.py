@@ -27,8 +27,8 @@ from autocompress.text.windows import windows
 from autocompress.training import runtime
 
 #: Architectures drawn from the router beside its likeliest one, and the text they are judged on.
-SAMPLES = 7
-JUDGING_TOKENS = 4096
+SAMPLES = 4
+JUDGING_TOKENS = 2048
 
 
 def run(context: StageContext) -> Summary:

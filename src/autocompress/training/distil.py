@@ -66,7 +66,9 @@ def distil(
         StoppedError: asked to stop; a checkpoint was written.
         DataError: the loss is not finite.
     """
-    ends = () if plan.train_embeddings else (student.model.embed_tokens.weight, student.lm_head.weight)
+    ends = (
+        () if plan.train_embeddings else (student.model.embed_tokens.weight, student.lm_head.weight)
+    )
     trained = {
         name: parameter
         for name, parameter in student.named_parameters()
