@@ -64,6 +64,12 @@ def test_a_source_that_is_not_there(run, job_file, source, code, words):
     assert words in shown.err
 
 
+def test_an_unknown_suite_is_told_before_anything_runs(run, job_file):
+    shown = run("run", job_file(budget="memory: {maxPercentOfParent: 80}\n  quality: {suite: all}"))
+    assert shown.code == 64
+    assert "default" in shown.err
+
+
 def test_an_unknown_family(run, job_file, config_file):
     shown = run("plan", job_file(), "--config", config_file(model_type="perceiver"))
     assert shown.code == 65

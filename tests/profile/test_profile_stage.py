@@ -10,7 +10,7 @@ import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from autocompress.contract import documents
-from autocompress.contract.errors import InfeasibleError, SpecError
+from autocompress.contract.errors import DataError, InfeasibleError, SpecError
 from autocompress.contract.stage import Outcome, Stage
 from autocompress.cost.exchange import bundle, publish_shared, write_shared
 from autocompress.cost.model import load_model
@@ -23,6 +23,7 @@ from autocompress.models.checkpoint import read_architecture
 from autocompress.profile.stage import run
 from autocompress.stages.context import StageContext
 from autocompress.store.directory import DirectoryStore
+from autocompress.testing.byte_tokenizer import save_byte_tokenizer
 from autocompress.testing.costs import made_up_model
 
 CONFIG = {
@@ -65,6 +66,7 @@ def contexts(job: Job, tmp_path: Path) -> Callable[[Budget], StageContext]:
     parent = tmp_path / "parent"
     parent.mkdir()
     LlamaForCausalLM(LlamaConfig(**CONFIG)).save_pretrained(parent)
+    save_byte_tokenizer(parent)
     source = ModelSource(uri=f"file://{parent}")
     job = replace(job, source=source, target=replace(job.target, precision=Precision.FP32))
     store = DirectoryStore(tmp_path / "store")
@@ -160,3 +162,10 @@ def test_a_context_beyond_the_parents(contexts: Callable[[Budget], StageContext]
     workload = replace(context.job.workload, context_tokens=1000)
     with pytest.raises(SpecError, match=r"contextTokens: 1000: the parent reaches 512 tokens"):
         run(replace(context, job=replace(context.job, workload=workload)))
+
+
+def test_a_parent_without_its_tokenizer_is_refused_before_anything_is_measured(contexts, tmp_path):
+    (tmp_path / "parent" / "tokenizer.json").unlink()
+    limit = Limit(metric=Metric.MEMORY, percent_of_parent=80)
+    with pytest.raises(DataError, match="has no tokenizer"):
+        run(contexts(Budget(limits=(limit,))))

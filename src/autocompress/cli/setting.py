@@ -14,6 +14,7 @@ from autocompress.contract.digest import digest
 from autocompress.contract.errors import SpecError
 from autocompress.contract.stage import Manifest, Stage
 from autocompress.domain.job import Job
+from autocompress.evaluation.suites import find_suite
 from autocompress.sources.content import content_revision
 from autocompress.sources.revision import resolve_revision
 from autocompress.stages.execute import finished_stages
@@ -54,6 +55,8 @@ def open_setting(job_file: Path, store_uri: str | None) -> Setting:
     text = read_text(job_file)
     parsed = read_job(text, name=str(job_file))
     job = parsed.to_domain()
+    # Read by the last stage alone; a wrong name must not wait for it.
+    find_suite(job.quality.suite, job.quality.limit)
     endpoint = parsed.spec.artifacts.endpoint if parsed.spec.artifacts else None
     uri = store_uri or (parsed.spec.artifacts.uri if parsed.spec.artifacts else None) or "runs"
     cache_dir = cache_folder()

@@ -22,6 +22,7 @@ from autocompress.engines.vllm.arguments import check_target
 from autocompress.engines.vllm.conditions import Conditions, check_version, read_conditions
 from autocompress.engines.vllm.inprocess import step_timer
 from autocompress.models.checkpoint import read_architecture
+from autocompress.models.tokenizers import check_tokenizer
 from autocompress.profile.feasibility import LimitOutlook, describe, outlook, require_feasible
 from autocompress.profile.measure import measure
 from autocompress.profile.plan import make_plan
@@ -41,6 +42,7 @@ def run(context: StageContext) -> Summary:
 
     Raises:
         SpecError: the target cannot be measured here, or the space is empty.
+        DataError: parent or tokenizer cannot be used.
         EngineError: the engine fails; its last lines are in the message.
         InfeasibleError: no architecture of the space fits the budget.
     """
@@ -48,6 +50,7 @@ def run(context: StageContext) -> Summary:
     check_target(job.target)
     check_version(job.target.engine)
     parent_dir = fetch_parent(job.source, context.cache_dir, context.progress)
+    check_tokenizer(parent_dir)
     parent, traits = read_architecture(parent_dir)
     _check_context(job, traits.max_position_embeddings)
     space = restrict(
