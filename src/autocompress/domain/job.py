@@ -45,7 +45,7 @@ class SearchSettings:
     sequence_tokens: int = 256
     seed: int = 7
     learning_rate: float = 1e-4
-    router_learning_rate: float = 5e-2
+    router_learning_rate: float = 0.2
     calibration_tokens: int = 32768
     hidden_sizes: tuple[int, ...] = ()
     intermediate_sizes: tuple[int, ...] = ()
