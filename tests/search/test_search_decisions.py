@@ -130,7 +130,7 @@ def test_repair_says_when_nothing_fits():
 def test_a_larger_space_uses_its_budget_well():
     space = space_of(layers=8)
     grid = grid_of(space, 0.6)
-    scores = random_scores(grid, 1)
+    scores = (np.array([9.0, 0.0, 0.0]), random_scores(grid, 1)[1])
     for found in draw(grid, scores, (1.0, 1.0), samples=4, seed=0):
         assert 0.97 < grid.utilization(found.selection)[0] <= 1.0
 

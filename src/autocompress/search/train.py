@@ -21,8 +21,8 @@ from autocompress.training.losses import forward_kl
 from autocompress.training.master import MasterAdamW, NotFiniteError
 
 #: Weights of the penalty, in nats per unit of utilisation. At the optimum the loss grows by a few
-#: nats per unit of budget taken away, and logits harden as the temperature falls: a penalty of 6 settled
-#: 5 % outside the limit on SmolLM2, one of 20 inside.
+#: nats per unit of budget taken away, and choices harden as the temperature falls: a penalty of 6
+#: settled 5 % outside the limit on SmolLM2, one of 20 inside.
 OVER_WEIGHT = 20.0
 UNDER_WEIGHT = 20.0
 #: The share of steps in which both learning rates rise from zero.
