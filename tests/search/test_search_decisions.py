@@ -76,6 +76,14 @@ def test_the_expected_cost_at_a_corner_is_the_cost(selection):
     assert architecture in SPACE
 
 
+@given(selection=selections)
+def test_nothing_uses_less_than_the_least(selection):
+    grid = grid_of(SPACE)
+    smallest = SPACE.smallest().parameters() / SPACE.parent.parameters()
+    assert math.isclose(grid.least()[0], smallest, rel_tol=1e-9)
+    assert np.all(grid.utilization(selection) >= np.array(grid.least()) - 1e-12)
+
+
 def test_expected_costs_give_gradients_to_every_axis():
     router = Router(SPACE)
     soft = router.sample(1.0, 1.0, torch.Generator().manual_seed(2))

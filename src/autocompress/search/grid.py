@@ -43,6 +43,12 @@ class CostGrid:
         total: NDArray[np.float64] = self.overhead[:, selection.hidden] + used
         return total
 
+    def least(self) -> tuple[float, ...]:
+        """For every limit, the smallest share that any architecture uses of it."""
+        inside = np.arange(self.blocks.shape[-1]) < np.array(self.counts)[:, None]
+        cheapest = np.where(inside, self.blocks, np.inf).min(-1).sum(-1)
+        return tuple(float(share) for share in (self.overhead + cheapest).min(-1))
+
     def expected(self, choices: SoftChoices, space: SearchSpace) -> Tensor:
         """``[M]``: the expected shares, exact over the joint choices of every block and bilinear
         in the probabilities of the hidden size; at a corner equal to ``utilization``.

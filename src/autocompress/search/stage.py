@@ -38,7 +38,11 @@ def run(context: StageContext) -> Summary:
     model = load_model(profile)
     budget = context.job.budget
     grid = cost_grid(model, budget, resolve_bounds(budget, model.parent_costs), space)
-    ceiling = tuple(1 - reserve for reserve in reserves(model, budget))
+    # A budget that is only just reachable leaves no room for a reserve.
+    ceiling = tuple(
+        max(1 - reserve, min(1.0, least))
+        for reserve, least in zip(reserves(model, budget), grid.least(), strict=True)
+    )
     with tempfile.TemporaryDirectory(dir=context.output_dir.parent, prefix="search-") as name:
         parent = prepare_parent(context, Path(name))
         trace, architecture = _search(context, parent, space, grid, ceiling)
