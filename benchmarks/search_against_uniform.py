@@ -89,7 +89,7 @@ def main() -> None:
     arguments = parser.parse_args()
     setting = open_setting(arguments.job, arguments.store)
     finished = setting.finished()
-    runtime.prepare(0)
+    dtype = runtime.compute_dtype(runtime.prepare(0))
     with tempfile.TemporaryDirectory() as name:
         folders = {}
         for stage in (Stage.PROFILE, Stage.SEARCH):
@@ -105,7 +105,7 @@ def main() -> None:
         manifest = artifacts.resolve(setting.store, where)
         assert manifest is not None
         artifacts.fetch(setting.store, where.prefix, manifest, Path(name) / "reordered")
-        reordered = models.load(Path(name) / "reordered", torch.bfloat16).eval()
+        reordered = models.load(Path(name) / "reordered", dtype).eval()
         tokenizer = AutoTokenizer.from_pretrained(Path(name) / "reordered")
         model = load_model(folders[Stage.PROFILE])
     bounds = resolve_bounds(setting.job.budget, model.parent_costs)

@@ -159,3 +159,14 @@ def test_the_router_starts_at_the_parent_and_hardens():
     assert math.isclose(annealing.temperature(1.0), 0.05)
     hard = router.sample(annealing.temperature(1.0), 4.0, torch.Generator().manual_seed(0))
     assert float(hard.hidden_size.detach().max()) > 0.99
+
+
+def test_growing_never_takes_a_smaller_size_because_it_was_measured_as_dearer():
+    """A narrow kernel can be slower than a wide one; the table then says so."""
+    grid = grid_of(SPACE)
+    grid.blocks[0, :, 1, 2] = grid.blocks[0, :, 1, 1] + 0.01  # width 32 dearer than width 64
+    hidden, blocks = random_scores(grid, 0)
+    blocks[1] = np.array([0.0, 1.0, 5.0])
+    start = Selection(hidden=0, candidates=(3, 1, 4, 3))
+    room = grid.utilization(start)[0] + 0.015  # for nothing but the dear narrow one
+    assert repair(grid, (hidden, blocks), start, (room, 2.0)).selection == start

@@ -48,8 +48,8 @@ def slicing_loss(
     reordered: HeterogeneousForCausalLM, architecture: Architecture, rows: Tensor, target: Tensor
 ) -> float:
     """KL(parent || slice) on ``rows [n, s]`` in nats per token; ``target``: the parent's states."""
-    sliced = slice_model(reordered, architecture).eval()
-    states = hidden_states(sliced, rows)
+    sliced = slice_model(reordered, architecture).to(reordered.device).eval()
+    states = hidden_states(sliced, rows.to(reordered.device))
     return float(forward_kl(states, sliced.lm_head.weight, target, reordered.lm_head.weight))
 
 
@@ -62,7 +62,7 @@ def best(
     """The index of the architecture that loses least by slicing, and all losses."""
     progress.task("judging finalists", len(architectures))
     with torch.no_grad():
-        target = hidden_states(reordered, rows)
+        target = hidden_states(reordered, rows.to(reordered.device))
     losses = []
     for architecture in architectures:
         losses.append(slicing_loss(reordered, architecture, rows, target))

@@ -73,7 +73,8 @@ def _growth(
     here = _used(grid, selection, top)
     best: tuple[float, float, Selection] | None = None
     for move in _moves(grid, selection):
-        if _excess(grid, move, top) > 0:
+        # Measured costs are not monotone: a later candidate may cost more, and is still smaller.
+        if move.candidates > selection.candidates or _excess(grid, move, top) > 0:
             continue
         gain = _used(grid, move, top) - here
         # Below this, a move makes the model larger only on paper.

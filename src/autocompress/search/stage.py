@@ -95,8 +95,8 @@ def _search(
     )
     device = runtime.prepare(settings.seed)
     dtype = runtime.compute_dtype(device)
-    reordered = models.load(parent.folder, dtype).eval().requires_grad_(False)
-    student = models.load(parent.folder, dtype).train()
+    reordered = models.load(parent.folder, dtype).to(device).eval().requires_grad_(False)
+    student = models.load(parent.folder, dtype).to(device).train()
     plan = SearchPlan(
         rows=rows,
         rows_per_step=settings.step_tokens // settings.sequence_tokens,

@@ -88,7 +88,8 @@ def train_router(
         temperature = plan.annealing.temperature(done)
         rate = min(1.0, (step + 1) / max(1, round(plan.steps * WARMUP_SHARE)))
         choices = router.sample(temperature, plan.annealing.scale(done), generator)
-        rows = plan.rows[step * plan.rows_per_step : (step + 1) * plan.rows_per_step]
+        begin = step * plan.rows_per_step
+        rows = plan.rows[begin : begin + plan.rows_per_step].to(student.device)
         with torch.no_grad():
             target = hidden_states(teacher, rows)
         loss = forward_kl(
@@ -99,7 +100,8 @@ def train_router(
         )
         used = grid.expected(choices, supernet.space)
         penalty = two_sided(used / ceiling, floor=plan.floor, over=OVER_WEIGHT, under=UNDER_WEIGHT)
-        (loss + penalty).backward()
+        # The router and its costs stay on the CPU, wherever the weights are.
+        (loss.cpu() + penalty).backward()
         try:
             weights.step(plan.learning_rate * rate)
         except NotFiniteError as error:
