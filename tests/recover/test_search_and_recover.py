@@ -138,7 +138,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(job: Job, tmp_path: Path) -> Bench:
+def bench(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # threads starve each other beside other tests
     return Bench(job, tmp_path)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import psutil
 import torch
 
@@ -9,15 +11,18 @@ import torch
 def prepare(seed: int) -> torch.device:
     """Seed torch, ask for deterministic kernels, and return the device to train on.
 
-    On a CPU, one thread for each physical core: results depend on the number of threads, and
-    hyper-threads only slow matrix products down.
+    On a CPU, one thread for each physical core that this process may use, unless
+    ``OMP_NUM_THREADS`` says otherwise: results depend on the number of threads, hyper-threads only
+    slow matrix products down, and two programs with threads on the same cores starve each other.
     """
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(True, warn_only=True)
     if torch.cuda.is_available():
         return torch.device("cuda")
+    asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
-    torch.set_num_threads(min(cores, len(psutil.Process().cpu_affinity())))
+    usable = min(cores, len(psutil.Process().cpu_affinity()))
+    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else usable)
     return torch.device("cpu")
 
 
