@@ -24,6 +24,11 @@ Array = NDArray[np.float64]
 #: Relative standard deviation by which a block's cost may differ from the law.
 PRIOR_TOLERANCE = 0.1
 
+#: Residuals beyond so many standard errors count linearly, not by their square (Huber 1964).
+HUBER_THRESHOLD = 1.5
+
+_REWEIGHTINGS = 8
+
 #: No measurement is taken to be more precise than this.
 LEAST_RELATIVE_ERROR = 0.01
 
@@ -89,19 +94,22 @@ def fit_times(
     """Costs of all ``unknowns`` from ``observations``."""
     matrix = design_matrix([(o.hidden_size, o.blocks) for o in observations], unknowns)
     seconds = np.array([o.seconds for o in observations])
-    errors = np.array([o.error_seconds for o in observations])
-    # Errors known from few repeats are themselves uncertain; none is believed below the median.
-    errors = np.maximum(errors, np.median(errors))
-    errors = np.maximum(errors, LEAST_RELATIVE_ERROR * seconds)
     law = np.array([_features(unknown, shape) for unknown in unknowns])
-    coefficients = solve(matrix @ law / errors[:, None], seconds / errors)
-    prior = law @ coefficients
-    # A floor for what the law puts at zero, so that it stays free to move.
-    width = PRIOR_TOLERANCE * np.maximum(prior, 1e-3 * seconds.mean())
-    stacked = np.vstack([matrix / errors[:, None], np.diag(1 / width)])
-    wanted = np.concatenate([seconds / errors, prior / width])
-    solution = solve(stacked, wanted)
-    covariance = np.linalg.inv(stacked.T @ stacked)
+    # The spread of two or three repeats says little about one model; that of all says how noisy the
+    # machine was. What disturbs it for a while shows as a large residual, and counts less.
+    relative = np.median([o.error_seconds / o.seconds for o in observations])
+    typical = max(float(relative), LEAST_RELATIVE_ERROR) * seconds
+    errors = typical
+    for _ in range(_REWEIGHTINGS):
+        coefficients = solve(matrix @ law / errors[:, None], seconds / errors)
+        prior = law @ coefficients
+        # A floor for what the law puts at zero, so that it stays free to move.
+        width = PRIOR_TOLERANCE * np.maximum(prior, 1e-3 * seconds.mean())
+        stacked = np.vstack([matrix / errors[:, None], np.diag(1 / width)])
+        solution = solve(stacked, np.concatenate([seconds / errors, prior / width]))
+        residuals = np.abs(matrix @ solution - seconds) / typical
+        covariance = np.linalg.inv(stacked.T @ stacked)
+        errors = typical * np.sqrt(np.maximum(1, residuals / HUBER_THRESHOLD))
     return Estimate(
         seconds=tuple(map(float, solution)),
         errors=tuple(map(float, np.sqrt(np.diag(covariance)))),

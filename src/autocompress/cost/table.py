@@ -16,8 +16,8 @@ from autocompress.domain.deployment import Workload
 from autocompress.domain.space import SearchSpace
 from autocompress.engines.vllm.conditions import Conditions
 
-#: Bumped when the way of measuring changes, so that tables of before are not found again.
-METHOD_VERSION = 1
+#: Bumped when the way of measuring or fitting changes: tables of before are not found again.
+METHOD_VERSION = 2
 
 TABLE_FILE = "cost_table.json"
 SPACE_FILE = "space.json"
