@@ -20,23 +20,28 @@ def quality(*tasks: tuple[bool, ...], bits: float = 1.0) -> ModelQuality:
             TaskResult(name=f"t{i}", metric="acc", chance=0.5, correct=each)
             for i, each in enumerate(tasks)
         ),
-        texts=(TextResult(name="code", bytes=100, bits_per_byte=bits),),
+        texts=(TextResult(name="code", bytes=100, tokens=40, bits_per_byte=bits),),
     )
 
 
 def test_by_hand() -> None:
     parent = quality((True, True, False, True), (True, False))
+    pruned = quality((False, False, False, True), (False, False), bits=3.0)
     compressed = quality((True, False, False, True), (True, False), bits=1.5)
-    result = compare(parent, compressed, min_retention_percent=80)
+    result = compare(parent, pruned, compressed, min_retention_percent=80)
     assert result.parent_mean == pytest.approx((0.75 + 0.5) / 2)
+    assert result.pruned_mean == pytest.approx(0.125)
     assert result.compressed_mean == pytest.approx(0.5)
     assert result.retention_percent == pytest.approx(80)
     assert result.met
     first = result.tasks[0]
-    assert (first.parent, first.compressed, first.items) == (0.75, 0.5, 4)
+    assert (first.parent, first.pruned, first.compressed, first.items) == (0.75, 0.25, 0.5, 4)
     assert first.parent_error == pytest.approx((0.75 * 0.25 / 3) ** 0.5)
-    assert (result.texts[0].parent, result.texts[0].compressed) == (1.0, 1.5)
-    assert not compare(parent, compressed, min_retention_percent=81).met
+    text = result.texts[0]
+    assert (text.parent, text.pruned, text.compressed) == (1.0, 3.0, 1.5)
+    # 100 bytes are 40 tokens: 1 bit per byte is 2.5 bits per token.
+    assert text.perplexity(text.parent) == pytest.approx(2**2.5)
+    assert not compare(parent, pruned, compressed, min_retention_percent=81).met
 
 
 answers = st.lists(
@@ -46,7 +51,7 @@ answers = st.lists(
 
 @given(answers.filter(lambda tasks: any(any(task) for task in tasks)))
 def test_a_model_keeps_all_of_itself(tasks: list[tuple[bool, ...]]) -> None:
-    result = compare(quality(*tasks), quality(*tasks), min_retention_percent=100)
+    result = compare(quality(*tasks), quality(*tasks), quality(*tasks), min_retention_percent=100)
     assert result.retention_percent == pytest.approx(100)
     assert result.retention_error_percent == 0
     assert result.met
@@ -70,11 +75,11 @@ def test_the_standard_error_is_that_of_drawing_the_items_again() -> None:
         retained([generator.choices(rows, k=len(rows)) for rows in tasks]) for _ in range(2000)
     )
     sides = [quality(*(tuple(row[side] for row in rows) for rows in tasks)) for side in (0, 1)]
-    result = compare(*sides, min_retention_percent=50)
+    result = compare(sides[0], sides[1], sides[1], min_retention_percent=50)
     assert result.retention_percent == pytest.approx(retained(tasks))
     assert result.retention_error_percent == pytest.approx(again, rel=0.1)
 
 
 def test_a_parent_that_knows_nothing_is_no_measure() -> None:
     with pytest.raises(DataError, match="another spec"):
-        compare(quality((False,)), quality((True,)), min_retention_percent=90)
+        compare(quality((False,)), quality((True,)), quality((True,)), min_retention_percent=90)

@@ -67,6 +67,7 @@ def quality(retention: float) -> Quality:
         tasks=(),
         texts=(),
         parent_mean=0.5,
+        pruned_mean=0.3,
         compressed_mean=0.5 * retention / 100,
         retention_percent=retention,
         retention_error_percent=2.0,

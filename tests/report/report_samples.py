@@ -142,6 +142,7 @@ def quality() -> Quality:
             compressed=compressed,
             compressed_error=math.sqrt(compressed * (1 - compressed) / items),
             pruned=pruned,
+            pruned_error=math.sqrt(pruned * (1 - pruned) / items),
         )
         for name, metric, items, chance, parent, pruned, compressed in rows
     )
@@ -152,16 +153,32 @@ def quality() -> Quality:
         tasks=tasks,
         texts=(
             TextScore(
-                name="Encyclopedia", bytes=65_536, parent=0.941, compressed=1.012, pruned=1.62
+                name="Encyclopedia",
+                bytes=65_536,
+                tokens=16_384,
+                parent=0.941,
+                compressed=1.012,
+                pruned=1.62,
             ),
             TextScore(
-                name="Instructions", bytes=65_536, parent=0.812, compressed=0.871, pruned=1.44
+                name="Instructions",
+                bytes=65_536,
+                tokens=16_384,
+                parent=0.812,
+                compressed=0.871,
+                pruned=1.44,
             ),
             TextScore(
-                name="Python source", bytes=65_536, parent=0.733, compressed=0.842, pruned=1.71
+                name="Python source",
+                bytes=65_536,
+                tokens=16_384,
+                parent=0.733,
+                compressed=0.842,
+                pruned=1.71,
             ),
         ),
         parent_mean=before,
+        pruned_mean=sum(task.pruned for task in tasks) / len(tasks),
         compressed_mean=after,
         retention_percent=100 * after / before,
         retention_error_percent=2.1,

@@ -32,6 +32,7 @@ from autocompress.domain.deployment import (
 )
 from autocompress.domain.job import Job, ModelSource, QualitySettings, TextSettings
 from autocompress.domain.records import Scorecard
+from autocompress.evaluation.bits import WINDOW_TOKENS, bits_per_byte, text_spans
 from autocompress.models import checkpoint
 from autocompress.sources.convert import ORIGIN_FILE
 from autocompress.stages.context import StageContext
@@ -40,6 +41,8 @@ from autocompress.store.directory import DirectoryStore
 from autocompress.testing.byte_tokenizer import save_byte_tokenizer
 from autocompress.testing.completions_server import Script, completions_server
 from autocompress.testing.models import random_model, small_parent
+from autocompress.text.corpus import held_out, load_corpus
+from autocompress.weights.slicing import slice_reordered
 
 pytestmark = pytest.mark.slow  # lm-eval takes ten seconds to import
 
@@ -125,17 +128,30 @@ def context(tmp_path: Path, what: Job, told: Told, run: str = "1") -> StageConte
             memory_bytes=1000,
         )
         (folder / name).write_bytes(documents.dump(costs))
+    store = DirectoryStore(tmp_path / "store")
+    # A ranking that changed nothing: the reordered parent is the parent.
+    reordered = artifacts.publish(
+        store,
+        "shared/reordered-parent/key",
+        tmp_path / "parent",
+        kind="reordered-parent",
+        input_digest="key",
+    )
+    search = tmp_path / "inputs" / Stage.SEARCH.value
+    where = artifacts.reference("shared/reordered-parent/key", reordered)
+    (search / "reordered.json").write_bytes(documents.dump(where))
+    (search / "architecture.json").write_bytes(documents.dump(COMPRESSED))
     output = tmp_path / f"run{run}" / "output"
     output.mkdir(parents=True)
     manifest = Manifest(kind="x", input_digest="i", output_digest=output_digest({}), files={})
     return StageContext(
         job=what,
-        store=DirectoryStore(tmp_path / "store"),
+        store=store,
         inputs={
             stage: tmp_path / "inputs" / stage.value
             for stage in (Stage.PROFILE, Stage.SEARCH, Stage.RECOVER)
         },
-        manifests={Stage.PROFILE: manifest},
+        manifests={Stage.PROFILE: manifest, Stage.SEARCH: manifest},
         input_digest="sha256:in",
         source_revision="rev",
         output_dir=output,
@@ -190,7 +206,22 @@ def test_a_met_verdict_publishes_the_model(
         "winogrande",
         "humaneval_choice",
     }
-    assert card.quality.texts[0].bytes > 1000
+    text = card.quality.texts[0]
+    assert text.bytes > 1000
+    assert text.tokens > 100
+    # The pruned model is the parent's own weights, cut: neither of the two that were served.
+    cut = tmp_path / "cut"
+    slice_reordered(models[0], COMPRESSED, cut)
+    corpus = load_corpus(job(tmp_path, LATENCY).text)
+    documents_read = [d.text for d in held_out(corpus, corpus.kinds[0], limit_bytes=2_000)]
+    spans = text_spans(
+        AutoTokenizer.from_pretrained(cut), documents_read, window_tokens=WINDOW_TOKENS
+    )
+    alone = bits_per_byte(
+        checkpoint.load(cut, torch.float32), spans, batch_tokens=256, on_done=lambda _: None
+    )
+    assert text.pruned == pytest.approx(alone, rel=1e-4)
+    assert len({text.parent, text.pruned, text.compressed}) == 3
     assert any("de-quantised from tiny.gguf" in note for note in card.notes)
 
     # In turn: neither model is driven to its end before the other begins.

@@ -89,9 +89,8 @@ class RecoveryCurve:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskScore:
-    """One benchmark: accuracy of parent and compressed model, with standard errors and item count.
-
-    ``chance`` is what guessing scores. ``pruned`` is the model before recovery, where measured.
+    """One benchmark: accuracy of parent, pruned (compressed, before recovery) and compressed model,
+    with standard errors and item count. ``chance`` is what guessing scores.
     """
 
     name: str
@@ -100,20 +99,26 @@ class TaskScore:
     chance: float
     parent: float
     parent_error: float
+    pruned: float
+    pruned_error: float
     compressed: float
     compressed_error: float
-    pruned: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextScore:
-    """Bits per byte on one kind of held-out text (lower is better)."""
+    """Bits per byte on one kind of held-out text (lower is better); ``tokens`` are those scored."""
 
     name: str
     bytes: int
+    tokens: int
     parent: float
+    pruned: float
     compressed: float
-    pruned: float | None = None
+
+    def perplexity(self, bits_per_byte: float) -> float:
+        """The same per token of this tokenizer: 2 ^ (bits per byte x bytes / tokens)."""
+        return float(2 ** (bits_per_byte * self.bytes / self.tokens))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +129,7 @@ class Quality:
     tasks: tuple[TaskScore, ...]
     texts: tuple[TextScore, ...]
     parent_mean: float
+    pruned_mean: float
     compressed_mean: float
     retention_percent: float
     retention_error_percent: float

@@ -24,6 +24,11 @@ class TextSpans:
     spans: tuple[Span, ...]
     bytes: int
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens are scored."""
+        return sum(len(span.continuation) for span in self.spans)
+
 
 def text_spans(
     tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], *, window_tokens: int

@@ -37,6 +37,7 @@ class TextResult:
 
     name: str
     bytes: int
+    tokens: int
     bits_per_byte: float
 
 
@@ -50,9 +51,13 @@ class ModelQuality:
 
 
 def compare(
-    parent: ModelQuality, compressed: ModelQuality, *, min_retention_percent: int
+    parent: ModelQuality,
+    pruned: ModelQuality,
+    compressed: ModelQuality,
+    *,
+    min_retention_percent: int,
 ) -> Quality:
-    """Set the two beside each other; both must have answered the same questions.
+    """Set the three beside each other; all must have answered the same questions.
 
     Retention is the ratio of the mean accuracies, R = mean(compressed) / mean(parent). Its standard
     error is that of a ratio of paired means (delta method): with d = compressed - R x parent per
@@ -62,7 +67,7 @@ def compare(
     Raises:
         DataError: the parent answers nothing rightly, so that nothing can be retained.
     """
-    pairs = list(zip(parent.tasks, compressed.tasks, strict=True))
+    tasks = list(zip(parent.tasks, pruned.tasks, compressed.tasks, strict=True))
     parent_mean = fmean(task.accuracy for task in parent.tasks)
     compressed_mean = fmean(task.accuracy for task in compressed.tasks)
     if parent_mean == 0:
@@ -76,7 +81,7 @@ def compare(
             [float(c) - ratio * float(p) for p, c in zip(of.correct, new.correct, strict=True)]
         )
         ** 2
-        for of, new in pairs
+        for of, _, new in tasks
     )
     retention = 100 * ratio
     return Quality(
@@ -89,24 +94,29 @@ def compare(
                 chance=of.chance,
                 parent=of.accuracy,
                 parent_error=of.standard_error,
+                pruned=cut.accuracy,
+                pruned_error=cut.standard_error,
                 compressed=new.accuracy,
                 compressed_error=new.standard_error,
             )
-            for of, new in pairs
+            for of, cut, new in tasks
         ),
         texts=tuple(
             TextScore(
                 name=of.name,
                 bytes=of.bytes,
+                tokens=of.tokens,
                 parent=of.bits_per_byte,
+                pruned=cut.bits_per_byte,
                 compressed=new.bits_per_byte,
             )
-            for of, new in zip(parent.texts, compressed.texts, strict=True)
+            for of, cut, new in zip(parent.texts, pruned.texts, compressed.texts, strict=True)
         ),
         parent_mean=parent_mean,
+        pruned_mean=fmean(task.accuracy for task in pruned.tasks),
         compressed_mean=compressed_mean,
         retention_percent=retention,
-        retention_error_percent=100 * math.sqrt(variance) / (len(pairs) * parent_mean),
+        retention_error_percent=100 * math.sqrt(variance) / (len(tasks) * parent_mean),
         min_retention_percent=min_retention_percent,
         met=retention >= min_retention_percent,
     )

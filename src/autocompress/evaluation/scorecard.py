@@ -125,6 +125,7 @@ def summary(card: Scorecard) -> Summary:
         "retention_percent": round(quality.retention_percent, 2),
         "retention_error_percent": round(quality.retention_error_percent, 2),
         "parent_mean": round(quality.parent_mean, 4),
+        "pruned_mean": round(quality.pruned_mean, 4),
         "compressed_mean": round(quality.compressed_mean, 4),
         "requests": card.requests,
         "model_digest": card.model_digest,

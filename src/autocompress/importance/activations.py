@@ -40,7 +40,7 @@ def watch(model: HeterogeneousForCausalLM) -> Iterator[ActivationScores]:
         DataError: a block is skipped already; only whole models can be ranked.
     """
     scores = ActivationScores(
-        hidden=torch.zeros(model.architecture.hidden_size, dtype=torch.float64)
+        hidden=torch.zeros(model.architecture.hidden_size, dtype=torch.float64, device=model.device)
     )
     with ExitStack() as hooks:
         for index, module in enumerate(model.model.blocks):
@@ -85,8 +85,8 @@ def _watch_heads(
     gram = torch.einsum("hgi,hgj->gij", columns, columns)
     per_query = gram.unflatten(2, (-1, sizes.head_dim)).unflatten(1, (-1, sizes.head_dim))
     own = per_query.diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)  # group, query, i, j
-    scores.groups[index] = torch.zeros(shape[0], dtype=torch.float64)
-    scores.queries[index] = torch.zeros(shape, dtype=torch.float64)
+    scores.groups[index] = columns.new_zeros(shape[0], dtype=torch.float64)
+    scores.queries[index] = columns.new_zeros(shape, dtype=torch.float64)
 
     def add(inner: Tensor) -> None:
         by_group = inner.float().flatten(0, -2).unflatten(1, (sizes.kv_heads, -1))

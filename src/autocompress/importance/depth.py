@@ -24,7 +24,7 @@ def block_damage(
     comes before the block that is left out is computed once. Formula: Nemotron Elastic,
     2511.16664.
     """
-    tokens = _sample(windows)
+    tokens = _sample(windows).to(model.device)
     body = model.model
     count = len(body.blocks)
     progress.task("ranking blocks", count)

@@ -42,7 +42,7 @@ def rank(
     progress.task("ranking by activations", windows.numel())
     with watch(model) as scores, torch.no_grad():
         for batch in windows.split(batch_size):
-            model.model(batch)
+            model.model(batch.to(model.device))
             progress.advance(batch.numel())
     _require_finite(scores)
     damage = block_damage(model, windows, progress=progress)

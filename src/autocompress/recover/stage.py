@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer
 
-from autocompress.contract.documents import dump, load
+from autocompress.contract.documents import dump
 from autocompress.contract.stage import Stage, Summary
 from autocompress.domain.architecture import Architecture
 from autocompress.domain.job import RecoverySettings
@@ -20,8 +20,6 @@ from autocompress.models import checkpoint as models
 from autocompress.models.heterogeneous import HeterogeneousForCausalLM
 from autocompress.sources.fetch import fetch_parent
 from autocompress.stages.context import StageContext
-from autocompress.stages.execute import stage_prefix
-from autocompress.store import artifacts
 from autocompress.text.corpus import load_corpus
 from autocompress.text.documents import Split
 from autocompress.text.windows import windows
@@ -29,10 +27,12 @@ from autocompress.training import runtime
 from autocompress.training.distil import DistillationPlan, distil
 from autocompress.training.stopping import stop_on_signal
 from autocompress.weights.export import export
-from autocompress.weights.slicing import slice_reordered
+from autocompress.weights.pruned import read_chosen, slice_chosen
 
-#: Tokens of held-out text that the validation loss is read on.
+#: Tokens of held-out text that the validation loss is read on: at most so many, and at most this
+#: share of those trained on, so that a short recovery is not spent on reading its own loss.
 VALIDATION_TOKENS = 4096
+VALIDATION_SHARE = 0.1
 
 
 def run(context: StageContext) -> Summary:
@@ -40,12 +40,12 @@ def run(context: StageContext) -> Summary:
     settings = context.job.recovery
     device = runtime.prepare(settings.seed)
     search = context.inputs[Stage.SEARCH]
-    architecture = _read(Architecture, search / "architecture.json")
+    architecture = read_chosen(search)
     parent = fetch_parent(context.job.source, context.cache_dir, context.progress)
     with tempfile.TemporaryDirectory(dir=context.checkpoint_dir.parent, prefix="model-") as name:
         scratch = Path(name)
         sliced = scratch / "sliced"
-        _slice(context, search, architecture, sliced)
+        slice_chosen(context.store, context.manifests[Stage.SEARCH], search, sliced)
         dtype = runtime.compute_dtype(device)
         student = models.load(sliced, dtype).to(device)
         teacher = models.load(parent, dtype).to(device).eval()
@@ -72,29 +72,6 @@ def run(context: StageContext) -> Summary:
     return _summary(curve, architecture, chosen)
 
 
-def _read(kind: type[Architecture], path: Path) -> Architecture:
-    return load(kind, path.read_bytes(), name=path.name)
-
-
-def _slice(
-    context: StageContext, search: Path, architecture: Architecture, destination: Path
-) -> None:
-    name = "reordered.json"
-    searched = context.manifests[Stage.SEARCH]
-    where = load(artifacts.Reference, (search / name).read_bytes(), name=name)
-    manifest = artifacts.resolve(context.store, where)
-    if manifest is None:
-        # The search's record points to nothing: without it, the next try makes both anew.
-        artifacts.discard(context.store, stage_prefix(Stage.SEARCH, searched.input_digest))
-        raise artifacts.CorruptArtifactError(
-            f"{context.store.uri}: the reordered parent {where.prefix} is gone or damaged; the "
-            "search's result was discarded, run again to make both anew"
-        )
-    with tempfile.TemporaryDirectory(dir=destination.parent, prefix="reordered-") as folder:
-        artifacts.fetch(context.store, where.prefix, manifest, Path(folder))
-        slice_reordered(Path(folder), architecture, destination)
-
-
 def _plan(
     context: StageContext,
     parent: Path,
@@ -119,7 +96,7 @@ def _plan(
             tokenizer,
             corpus,
             Split.HELD_OUT,
-            tokens=min(VALIDATION_TOKENS, settings.tokens),
+            tokens=max(length, min(VALIDATION_TOKENS, round(VALIDATION_SHARE * settings.tokens))),
             sequence_tokens=length,
             seed=0,
         ),

@@ -96,11 +96,12 @@ def _figures(costs: MeasuredCosts) -> tuple[tuple[str, str, float], ...]:
 
 
 def _quality(quality: Quality) -> Table:
-    table = _table("Quality", "Parent", "Compressed", "Kept")
+    table = _table("Quality", "Parent", "Pruned", "Compressed", "Kept")
     for task in quality.tasks:
         table.add_row(
             f"{task.name} (%)",
             f"{fixed(100 * task.parent, 1)} ± {fixed(100 * task.parent_error, 1)}",
+            fixed(100 * task.pruned, 1),
             f"{fixed(100 * task.compressed, 1)} ± {fixed(100 * task.compressed_error, 1)}",
             percent(task.compressed / task.parent) if task.parent else "–",
         )
@@ -108,6 +109,7 @@ def _quality(quality: Quality) -> Table:
         table.add_row(
             f"{text.name} (bits/byte)",
             fixed(text.parent, 3),
+            fixed(text.pruned, 3),
             fixed(text.compressed, 3),
             change(text.parent, text.compressed),
         )
@@ -116,6 +118,7 @@ def _quality(quality: Quality) -> Table:
     table.add_row(
         f"Mean, at least {quality.min_retention_percent} % kept",
         fixed(100 * quality.parent_mean, 1),
+        fixed(100 * quality.pruned_mean, 1),
         fixed(100 * quality.compressed_mean, 1),
         Text(
             f"{fixed(quality.retention_percent, 1)} ± {error} %",

@@ -94,8 +94,8 @@ def _ranking(
         sequence_tokens=CALIBRATION_ROW_TOKENS,
         seed=context.job.search.seed,
     )
-    dtype = runtime.compute_dtype(runtime.prepare(context.job.search.seed))
-    model = models.load(parent, dtype).eval()
+    device = runtime.prepare(context.job.search.seed)
+    model = models.load(parent, runtime.compute_dtype(device)).to(device).eval()
     ranking = rank(model, rows, batch_size=4, progress=context.progress)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _RANKING).write_bytes(dump(ranking))

@@ -30,6 +30,7 @@ from autocompress.validate.model_folder import assemble, folder_digest, format_o
 from autocompress.validate.origin import Origin, licence_files, read_origin
 from autocompress.validate.parent_quality import parent_quality
 from autocompress.validate.serving import available_memory_bytes, fit_together, measure_both
+from autocompress.weights.pruned import slice_chosen
 
 #: Requests that each model answers; at least so many per client of the workload.
 _REQUESTS = 24
@@ -96,6 +97,13 @@ def run(context: StageContext) -> Summary:
             log_dir=Path(scratch),
             progress=progress,
         )
+        pruned_dir = Path(scratch) / "pruned"
+        slice_chosen(
+            context.store,
+            context.manifests[Stage.SEARCH],
+            context.inputs[Stage.SEARCH],
+            pruned_dir,
+        )
         conditions = read_conditions(job.target, job.workload)
         result = scorecard(
             job,
@@ -112,7 +120,7 @@ def run(context: StageContext) -> Summary:
             compressed=served_compressed,
             predicted=_read(context, Stage.SEARCH, "predicted_costs.json", PredictedCosts),
             profiled_parent=_read(context, Stage.PROFILE, "parent_costs.json", MeasuredCosts),
-            quality=_quality(context, suite, parent_dir, model_dir),
+            quality=_quality(context, suite, parent_dir, pruned_dir, model_dir),
             notes=_notes(origin, together=together),
         )
         verdict = summary(result)
@@ -122,7 +130,9 @@ def run(context: StageContext) -> Summary:
         return verdict
 
 
-def _quality(context: StageContext, suite: Suite, parent_dir: Path, model_dir: Path) -> Quality:
+def _quality(
+    context: StageContext, suite: Suite, parent_dir: Path, pruned_dir: Path, model_dir: Path
+) -> Quality:
     job, progress = context.job, context.progress
     asked = questions(
         suite,
@@ -141,6 +151,7 @@ def _quality(context: StageContext, suite: Suite, parent_dir: Path, model_dir: P
             measure=partial(ask, parent_dir, name="parent"),
             progress=progress,
         ),
+        ask(pruned_dir, name="pruned model"),
         ask(model_dir, name="compressed model"),
         min_retention_percent=job.quality.min_retention_percent,
     )

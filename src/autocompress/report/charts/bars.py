@@ -16,7 +16,7 @@ _NARROW, _GUTTER, _BAR, _STEP, _GAP = 600, 148.0, 9.0, 12.0, 18.0
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Bar:
     value: float
-    error: float | None
+    error: float
     class_: str
     who: str
 
@@ -28,7 +28,11 @@ def score_bars(ident: str, width: int, tasks: tuple[TaskScore, ...]) -> str:
     reach = [
         100 * value
         for task in tasks
-        for value in (task.parent + task.parent_error, task.compressed + task.compressed_error)
+        for value in (
+            task.parent + task.parent_error,
+            task.pruned + task.pruned_error,
+            task.compressed + task.compressed_error,
+        )
     ]
     x = from_zero([*reach, *(100 * task.chance for task in tasks), 10.0], left, right, margin=0.02)
     groups: list[ET.Element] = []
@@ -43,6 +47,7 @@ def score_bars(ident: str, width: int, tasks: tuple[TaskScore, ...]) -> str:
         grid.append(label(x(tick), bottom + 15, f"{fixed(tick, 0)} %", "tick", anchor))
     stated = "; ".join(
         f"{task.name}: parent {fixed(100 * task.parent, 1)} %, "
+        f"pruned {fixed(100 * task.pruned, 1)} %, "
         f"compressed {fixed(100 * task.compressed, 1)} %"
         for task in tasks
     )
@@ -56,6 +61,7 @@ def _group(parts: list[ET.Element], task: TaskScore, x: Linear, y: float, narrow
         y += 18
     bars = [
         _Bar(value=task.parent, error=task.parent_error, class_="fill-parent", who="parent"),
+        _Bar(value=task.pruned, error=task.pruned_error, class_="fill-pruned", who="pruned"),
         _Bar(
             value=task.compressed,
             error=task.compressed_error,
@@ -63,9 +69,6 @@ def _group(parts: list[ET.Element], task: TaskScore, x: Linear, y: float, narrow
             who="compressed",
         ),
     ]
-    if task.pruned is not None:
-        pruned = _Bar(value=task.pruned, error=None, class_="fill-pruned", who="pruned")
-        bars.insert(1, pruned)
     tall = len(bars) * _STEP - (_STEP - _BAR)
     if not narrow:
         parts.append(label(0, y + tall / 2 - 1, task.name, "row-name"))
@@ -82,8 +85,8 @@ def _group(parts: list[ET.Element], task: TaskScore, x: Linear, y: float, narrow
 
 def _bar(parts: list[ET.Element], task: TaskScore, bar: _Bar, x: Linear, y: float) -> ET.Element:
     """Draw the bar and its error; returns its number, to be drawn on top."""
-    error = "" if bar.error is None else f" ± {fixed(100 * bar.error, 1)}"
-    hover = f"{task.name}, {bar.who}: {fixed(100 * bar.value, 1)}{error} %"
+    spread = f"{fixed(100 * bar.value, 1)} ± {fixed(100 * bar.error, 1)}"
+    hover = f"{task.name}, {bar.who}: {spread} %"
     end = x(100 * bar.value)
     parts.append(box(x.start, y, end - x.start, _BAR, bar.class_, hover=hover))
     middle = y + _BAR / 2

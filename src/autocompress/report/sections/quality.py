@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from autocompress.domain.records import Quality, TaskScore
+from autocompress.domain.records import Quality, TaskScore, TextScore
 from autocompress.report.charts.bars import score_bars
 from autocompress.report.data import ReportData
 from autocompress.report.format import change, fixed
@@ -20,13 +20,11 @@ def quality_section(data: ReportData) -> Section | None:
     if quality.tasks:
         legend = [
             Swatch(text="parent", shape="box", class_="fill-parent"),
+            Swatch(text="pruned, before recovery", shape="box", class_="fill-pruned"),
             Swatch(text="compressed", shape="box", class_="fill-compressed"),
             Swatch(text="chance", shape="line", class_="chance"),
             Swatch(text="one standard error", shape="line", class_="whisker"),
         ]
-        if any(task.pruned is not None for task in quality.tasks):
-            pruned = Swatch(text="pruned, before recovery", shape="box", class_="fill-pruned")
-            legend.insert(1, pruned)
         blocks.append(
             figure(
                 "benchmarks",
@@ -58,13 +56,14 @@ def _tasks(quality: Quality) -> Table:
             str(task.items),
             fixed(100 * task.chance, 1),
             f"{fixed(100 * task.parent, 1)} ± {fixed(100 * task.parent_error, 1)}",
-            "–" if task.pruned is None else fixed(100 * task.pruned, 1),
+            f"{fixed(100 * task.pruned, 1)} ± {fixed(100 * task.pruned_error, 1)}",
             f"{fixed(100 * task.compressed, 1)} ± {fixed(100 * task.compressed_error, 1)}",
         )
         for task in quality.tasks
     ]
-    means = (fixed(100 * quality.parent_mean, 1), "–", fixed(100 * quality.compressed_mean, 1))
-    rows.append(("Mean", "", "", "", *means))
+    means = (quality.parent_mean, quality.pruned_mean, quality.compressed_mean)
+    parent, pruned, compressed = (fixed(100 * mean, 1) for mean in means)
+    rows.append(("Mean", "", "", "", parent, pruned, compressed))
     return Table(
         caption="Accuracy in percent, with one standard error",
         header=("Task", "Metric", "Items", "Chance", "Parent", "Pruned", "Compressed"),
@@ -76,16 +75,18 @@ def _texts(quality: Quality) -> Table:
     rows = tuple(
         (
             text.name,
-            fixed(text.parent, 3),
-            "–" if text.pruned is None else fixed(text.pruned, 3),
-            fixed(text.compressed, 3),
+            *(_bits(text, value) for value in (text.parent, text.pruned, text.compressed)),
             change(text.parent, text.compressed),
             f"{fixed(text.bytes / 1000, 1)} kB",
         )
         for text in quality.texts
     )
     return Table(
-        caption="Bits per byte on held-out text; lower is better",
+        caption="Bits per byte on held-out text (in brackets: perplexity); lower is better",
         header=("Text", "Parent", "Pruned", "Compressed", "Change", "Size"),
         rows=rows,
     )
+
+
+def _bits(text: TextScore, bits_per_byte: float) -> str:
+    return f"{fixed(bits_per_byte, 3)} ({fixed(text.perplexity(bits_per_byte), 1)})"
