@@ -96,7 +96,7 @@ def _figures(costs: MeasuredCosts) -> tuple[tuple[str, str, float], ...]:
 
 
 def _quality(quality: Quality) -> Table:
-    table = _table("Quality", "Parent", "Pruned", "Compressed", "Kept")
+    table = _table("Quality", "Parent", "Pruned", "Compressed", "Kept", name_width=26)
     for task in quality.tasks:
         table.add_row(
             f"{task.name} (%)",
@@ -128,9 +128,9 @@ def _quality(quality: Quality) -> Table:
     return table
 
 
-def _table(title: str, *columns: str) -> Table:
+def _table(title: str, *columns: str, name_width: int = 30) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), expand=False)
-    table.add_column(Text(title, "bold"), overflow="fold", min_width=30)
+    table.add_column(Text(title, "bold"), overflow="fold", min_width=name_width)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     return table
