@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from autocompress.contract.errors import EngineError
+from autocompress.contract.errors import DataError, EngineError
 from autocompress.domain.deployment import Target, Workload
 from autocompress.engines.vllm.arguments import (
     check_target,
+    completed,
     engine_arguments,
     environment,
     kv_cache_bytes,
@@ -118,16 +119,15 @@ def serve(
 
 def run_server(model_dir: Path, arguments: Sequence[str]) -> NoReturn:
     """Become vLLM's OpenAI server for ``model_dir`` with the user's own ``arguments`` (exec)."""
+    from autocompress.models.checkpoint import describe, read_config
+
+    try:
+        architecture = describe(read_config(model_dir))[0]
+    except DataError:  # a family that only the engine knows
+        architecture = None
     command = (*python_command(_LAUNCH), "serve", str(model_dir))
-    extra: tuple[str, ...] = ()
-    given = {argument.split("=")[0] for argument in arguments}
-    if "--kv-cache-memory-bytes" not in given:
-        # Left alone, vLLM takes nearly all memory of the machine.
-        extra += ("--kv-cache-memory-bytes", str(1 << 30))
-    if "--enforce-eager" not in given:
-        extra += ("--enforce-eager",)
     env = environment(os.environ, log_level=os.environ.get("VLLM_LOGGING_LEVEL", "INFO"))
-    os.execve(command[0], [*command, *extra, *arguments], python_path(env))
+    os.execve(command[0], [*command, *completed(arguments, architecture)], python_path(env))
 
 
 def _free_port() -> int:
