@@ -7,8 +7,6 @@ JOB ?= examples/smollm2-interactive.yaml
 # PyTorch's CPU wheels are not on PyPI; the second try asks PyTorch's own index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# Byte code is written when a module is first used: most of what comes with the engine never is.
-INSTALL := $(PIP) install --no-compile
 
 .PHONY: run test test-fast check install clean
 
@@ -33,11 +31,11 @@ $(VENV)/.installed: pyproject.toml Makefile $(wildcard requirements/*.txt)
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 15) else "Python 3.11 to 3.14 is needed, %s is %d.%d: make PYTHON=python3.12 ..." % (sys.executable, *v))'
 	@echo "Installing into $(VENV) (about 3 GB; a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --no-deps -r requirements/torch-cpu.txt || \
-	  $(INSTALL) --no-deps -r requirements/torch-cpu.txt --index-url $(TORCH_INDEX)
-	@$(INSTALL) --no-deps -r requirements/cpu.txt -r requirements/dev.txt
-	@$(INSTALL) --no-deps -r requirements/engine-cpu.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(PIP) install --no-deps -r requirements/torch-cpu.txt || \
+	  $(PIP) install --no-deps -r requirements/torch-cpu.txt --index-url $(TORCH_INDEX)
+	@$(PIP) install --no-deps -r requirements/cpu.txt -r requirements/dev.txt
+	@$(PIP) install --no-deps -r requirements/engine-cpu.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 clean:
