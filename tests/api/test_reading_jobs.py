@@ -70,8 +70,9 @@ spec:
     hiddenSizes: [2048, 4096, 4096]
     intermediateSizes: [8192]
   recovery:
-    engine: Job
-    nodes: 1
+    engine: TrainJob
+    nodes: 4
+    runtimeRef: {name: torch-distributed, kind: TrainingRuntime}
     tokens: 2000000
     stepTokens: 4096
     sequenceTokens: 2048
@@ -87,13 +88,120 @@ spec:
   stageTemplates:
     - name: Recover
       image: registry/x:1
-      resources: {requests: {cpu: 8, memory: 16Gi}, limits: {nvidia.com/gpu: "2"}}
+      imagePullPolicy: IfNotPresent
+      imagePullSecrets: [{name: registry}]
+      resources:
+        requests: {cpu: 8, memory: 16Gi}
+        limits: {nvidia.com/gpu: "2"}
+        claims: [{name: gpu, request: all}]
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: two-gpus}]
       nodeSelector: {disk: fast}
       tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
-  runPolicy: {activeDeadlineSeconds: 86400, backoffLimit: 2, ttlSecondsAfterFinished: 0}
+      volumes:
+        - {name: data, persistentVolumeClaim: {claimName: data, readOnly: true}}
+        - {name: ca, configMap: {name: ca}}
+        - {name: key, secret: {secretName: key, optional: true}}
+        - {name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}
+        - {name: extra, csi: {driver: csi.example, volumeAttributes: {a: b}}}
+      volumeMounts:
+        - {name: data, mountPath: /data, subPath: text, readOnly: true}
+        - {name: shm, mountPath: /dev/shm}
+      env:
+        - {name: HTTPS_PROXY, value: "http://proxy:3128"}
+        - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hub, key: token, optional: true}}}
+        - {name: MODE, valueFrom: {configMapKeyRef: {name: modes, key: mode}}}
+        - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+      labels: {team: a}
+      annotations: {example.org/note: some text}
+      priorityClassName: high
+      runtimeClassName: nvidia
+    - name: Preflight
+      image: registry/base@sha256:00ff
+  runPolicy:
+    activeDeadlineSeconds: 86400
+    backoffLimit: 2
+    ttlSecondsAfterFinished: 0
+    preflight: Disabled
   suspend: false
   serviceAccountName: compression-worker
 """
+
+
+TEMPLATE_FAULTS = [
+    (
+        {"image": "two words"},
+        '.image: got "two words"; give an image, for example registry.example/stage@sha256:... or '
+        "registry.example/stage:1.0",
+    ),
+    ({"imagePullPolicy": "always"}, '.imagePullPolicy: got "always"; did you mean Always?'),
+    (
+        {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "csi": {"driver": "x"}}]},
+        '.volumes[1].name: got "a" again; give each name one entry',
+    ),
+    (
+        {"volumes": [{"name": "a"}]},
+        ".volumes[0]: give exactly one of configMap, secret, emptyDir, persistentVolumeClaim and "
+        "csi",
+    ),
+    (
+        {"volumes": [{"name": "autocompress-x", "emptyDir": {}}]},
+        ".volumes[0].name: begins with autocompress-, which the operator uses itself",
+    ),
+    (
+        {"volumes": [{"name": "a", "hostPath": {"path": "/"}}]},
+        ".volumes[0].hostPath: unknown field; known: name, configMap, secret, emptyDir, "
+        "persistentVolumeClaim, csi",
+    ),
+    (
+        {"volumeMounts": [{"name": "a", "mountPath": "/a"}]},
+        '.volumeMounts[0].name: got "a"; give the name of one of volumes',
+    ),
+    (
+        {"volumeMounts": [{"name": "a", "mountPath": "/etc/autocompress/x"}]},
+        ".volumeMounts[0].mountPath: is in /etc/autocompress, which the operator uses itself",
+    ),
+    (
+        {"volumeMounts": [{"name": "a", "mountPath": "/a", "subPath": "x/../.."}]},
+        ".volumeMounts[0].subPath: leads out of the volume; leave .. out",
+    ),
+    (
+        {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
+        '.env[1].name: got "A" again; give each name one entry',
+    ),
+    ({"env": [{"name": "A"}]}, ".env[0]: give exactly one of value and valueFrom"),
+    (
+        {"env": [{"name": "A", "valueFrom": {}}]},
+        ".env[0].valueFrom: give exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+    ),
+    (
+        {"labels": {"autocompress.dev/job": "x"}},
+        ".labels.autocompress.dev/job: is set by the operator itself; leave it out",
+    ),
+    (
+        {"annotations": {"app.kubernetes.io/managed-by": "x"}},
+        ".annotations.app.kubernetes.io/managed-by: is set by the operator itself; leave it out",
+    ),
+    (
+        {"tolerations": [{}]},
+        ".tolerations[0].key: is missing; give the key of the taint, or operator: Exists",
+    ),
+    (
+        {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+        ".tolerations[0].value: does not apply to operator Exists; leave it out",
+    ),
+    (
+        {"tolerations": [{"key": "a", "tolerationSeconds": 3}]},
+        ".tolerations[0].tolerationSeconds: applies to effect NoExecute alone; leave it out",
+    ),
+    (
+        {"resourceClaims": [{"name": "gpu"}]},
+        ".resourceClaims[0]: give exactly one of resourceClaimName and resourceClaimTemplateName",
+    ),
+    (
+        {"resources": {"claims": [{"name": "gpu"}]}},
+        '.resources.claims[0].name: got "gpu"; give the name of one of resourceClaims',
+    ),
+]
 
 
 def with_changes(text, **changes):
@@ -296,12 +404,20 @@ def test_every_place_of_a_job_is_resolved():
             "this version",
         ),
         (
-            {"spec__recovery": {"nodes": 2}},
-            "spec.recovery.nodes: got 2; give 1: recovery on several nodes is not in this version",
+            {"spec__recovery": {"nodes": 65}},
+            "spec.recovery.nodes: got 65; give a whole number of nodes from 1 to 64",
         ),
         (
-            {"spec__recovery": {"engine": "JobSet"}},
-            'spec.recovery.engine: got "JobSet"; give Job, the one recovery engine of this version',
+            {"spec__recovery": {"engine": "MPIJob"}},
+            'spec.recovery.engine: got "MPIJob"; give one of Job, JobSet, TrainJob',
+        ),
+        (
+            {"spec__recovery": {"engine": "TrainJob"}},
+            "spec.recovery.runtimeRef: is missing; engine TrainJob needs the name of its runtime",
+        ),
+        (
+            {"spec__recovery": {"engine": "JobSet", "runtimeRef": {"name": "torch"}}},
+            "spec.recovery.runtimeRef: does not apply to engine JobSet; leave it out",
         ),
         (
             {"metadata__name": "Small_Job"},
@@ -463,7 +579,14 @@ def test_every_place_of_a_job_is_resolved():
         ),
         (
             {"spec__stageTemplates": [{"name": "Search"}, {"name": "Search"}]},
-            'spec.stageTemplates[1].name: got "Search" again; give each stage one template',
+            'spec.stageTemplates[1].name: got "Search" again; give each name one entry',
+        ),
+        *(
+            (
+                {"spec__stageTemplates": [{"name": "Search", **fields}]},
+                f"spec.stageTemplates[0]{told}",
+            )
+            for fields, told in TEMPLATE_FAULTS
         ),
         (
             {"spec__search": {"familyBudgets": [{"memory": {"max": "2Gi"}}]}},

@@ -23,6 +23,11 @@ ANNOTATION_JOB: Final = f"{GROUP}/job"
 ANNOTATION_INPUT_DIGEST: Final = f"{GROUP}/input-digest"
 ANNOTATION_ATTEMPT: Final = f"{GROUP}/attempt"
 ANNOTATION_RETRY_AT: Final = f"{GROUP}/retry-at"
+#: On what serves a promoted model: which job (NAMESPACE/NAME) and content, and what was measured.
+ANNOTATION_PROMOTED_FROM: Final = f"{GROUP}/promoted-from"
+ANNOTATION_MODEL_DIGEST: Final = f"{GROUP}/model-digest"
+ANNOTATION_BUDGET: Final = f"{GROUP}/budget"
+ANNOTATION_QUALITY: Final = f"{GROUP}/quality"
 FINALIZER: Final = f"{GROUP}/artifacts"
 
 #: Carried from a CompressionJob to its children, so that Kueue admits them.

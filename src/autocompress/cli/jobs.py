@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from autocompress.api.placement import require_one_machine
+from autocompress.api.reading import read_job_file
 from autocompress.cli.setting import AsJson, JobFile, Setting, StoreUri, open_setting
 from autocompress.contract.documents import dump
 from autocompress.contract.errors import AutocompressError
@@ -31,6 +33,7 @@ def run(job_file: JobFile, store: StoreUri = None, as_json: AsJson = False) -> i
     Stages whose results are in the store are not run again; a run that was stopped goes on where
     it was. At the end: the scorecard, the report and the published model.
     """
+    require_one_machine(read_job_file(job_file))
     setting = open_setting(job_file, store)
     options = ["--store", setting.store.uri, *(["--json"] if as_json else [])]
     console = Console(stderr=True)

@@ -122,7 +122,7 @@ def parse_quantity(text: str | int) -> int:
 
 
 def _positive_rate(text: str) -> str:
-    if not 0 < Decimal(text) <= 1:
+    if not 0 < float(text) <= 1:
         raise ValueError("not above 0 and at most 1")
     return text
 

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from autocompress.api.v1alpha1.artifacts import ArtifactsSpec
 from autocompress.api.v1alpha1.budget import BudgetSpec
 from autocompress.api.v1alpha1.fields import DnsName, Give, Spec, refuse
+from autocompress.api.v1alpha1.pods import refuse_repeated
 from autocompress.api.v1alpha1.quality import QualitySpec
 from autocompress.api.v1alpha1.recovery import RecoverySpec
 from autocompress.api.v1alpha1.running import RunPolicy, StageTemplate
@@ -51,21 +52,15 @@ class JobSpec(Spec):
     recovery: RecoverySpec = Field(default_factory=RecoverySpec)
     text: TextSource = Field(default_factory=TextSource)
     artifacts: ArtifactsSpec | None = None
-    stage_templates: Annotated[tuple[StageTemplate, ...], Field(max_length=4)] = ()
+    stage_templates: Annotated[tuple[StageTemplate, ...], Field(max_length=5)] = ()
     run_policy: RunPolicy = Field(default_factory=RunPolicy)
     suspend: bool = False
     service_account_name: DnsName | None = None
 
     @model_validator(mode="after")
     def _between_parts(self) -> Self:
+        refuse_repeated("stageTemplates", "name", [part.name for part in self.stage_templates])
         faults = {}
-        seen = set()
-        for index, template in enumerate(self.stage_templates):
-            if template.name in seen:
-                faults[f"stageTemplates.{index}.name"] = (
-                    f'got "{template.name}" again; give each stage one template'
-                )
-            seen.add(template.name)
         family = self.search.family_budgets
         if len(family) > 1:
             faults["search.familyBudgets"] = (

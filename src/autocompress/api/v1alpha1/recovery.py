@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from enum import StrEnum
+from typing import Annotated, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from autocompress.api.v1alpha1.fields import (
+    DnsName,
     Give,
     ManyTokens,
     Rate,
@@ -21,15 +23,37 @@ from autocompress.domain.job import RecoverySettings
 
 _DEFAULT = RecoverySettings()
 
-RecoveryEngine = Annotated[Literal["Job"], Give("Job, the one recovery engine of this version")]
-Nodes = Annotated[Literal[1], Give("1: recovery on several nodes is not in this version")]
+Nodes = Annotated[int, Field(ge=1, le=64), Give("a whole number of nodes from 1 to 64")]
+
+
+class RecoveryEngine(StrEnum):
+    """What runs recovery on a cluster."""
+
+    JOB = "Job"
+    JOB_SET = "JobSet"
+    TRAIN_JOB = "TrainJob"
+
+
+class RuntimeKind(StrEnum):
+    """Where a training runtime is defined: for the cluster or in the job's namespace."""
+
+    CLUSTER_TRAINING_RUNTIME = "ClusterTrainingRuntime"
+    TRAINING_RUNTIME = "TrainingRuntime"
+
+
+class RuntimeRef(Spec):
+    """The training runtime of a TrainJob."""
+
+    name: DnsName
+    kind: RuntimeKind = RuntimeKind.CLUSTER_TRAINING_RUNTIME
 
 
 class RecoverySpec(Spec):
     """Distillation from the parent over ``tokens`` in all."""
 
-    engine: RecoveryEngine = "Job"
+    engine: RecoveryEngine = RecoveryEngine.JOB
     nodes: Nodes = 1
+    runtime_ref: RuntimeRef | None = None
     tokens: ManyTokens = _DEFAULT.tokens
     step_tokens: Tokens = _DEFAULT.step_tokens
     sequence_tokens: Tokens = _DEFAULT.sequence_tokens
@@ -45,6 +69,15 @@ class RecoverySpec(Spec):
                 f"got {self.tokens}; give at least one step, stepTokens = {self.step_tokens}"
             )
         refuse(faults)
+        return self
+
+    @model_validator(mode="after")
+    def _runtime(self) -> Self:
+        of_train_job = self.engine is RecoveryEngine.TRAIN_JOB
+        if of_train_job and self.runtime_ref is None:
+            refuse({"runtimeRef": "is missing; engine TrainJob needs the name of its runtime"})
+        if self.runtime_ref is not None and not of_train_job:
+            refuse({"runtimeRef": f"does not apply to engine {self.engine}; leave it out"})
         return self
 
     def to_domain(self) -> RecoverySettings:

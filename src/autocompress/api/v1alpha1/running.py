@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, model_validator
 
-from autocompress.api.v1alpha1.fields import QUANTITY, Give, Seconds, SecondsOrZero, Spec, Text
+from autocompress.api.v1alpha1.fields import DnsName, Give, Seconds, SecondsOrZero, Spec, refuse
+from autocompress.api.v1alpha1.pods import (
+    RESERVED_KEYS,
+    Annotations,
+    EnvVar,
+    ImageName,
+    ImagePullPolicy,
+    Labels,
+    PullSecret,
+    ResourceClaim,
+    Resources,
+    Toleration,
+    Volume,
+    VolumeMount,
+    refuse_repeated,
+)
 
-Amount = Annotated[
-    Annotated[str, StringConstraints(max_length=32, pattern=f"^(?:{QUANTITY})$")]
-    | Annotated[int, Field(ge=0)],
-    Give("a Kubernetes quantity, for example 8, 500m or 16Gi"),
-]
-LabelKey = Annotated[
-    str,
-    StringConstraints(
-        max_length=317, pattern=r"^([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
-    ),
-    Give("a Kubernetes label or resource name, for example nvidia.com/gpu"),
-]
-LabelValue = Annotated[
-    str,
-    StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$"),
-    Give("a Kubernetes label value"),
-]
 Retries = Annotated[int, Field(ge=0, le=100), Give("a whole number from 0 to 100")]
-Amounts = Annotated[dict[LabelKey, Amount], Field(max_length=32)]
 
 
 class StageName(StrEnum):
@@ -39,48 +36,72 @@ class StageName(StrEnum):
     VALIDATE = "Validate"
 
 
-class TolerationOperator(StrEnum):
-    """How a toleration compares."""
+class StepName(StrEnum):
+    """All that runs in pods before a job's end: the preflight, then the four stages."""
 
-    EXISTS = "Exists"
-    EQUAL = "Equal"
-
-
-class TaintEffect(StrEnum):
-    """What a taint does."""
-
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
+    PREFLIGHT = "Preflight"
+    PROFILE = "Profile"
+    SEARCH = "Search"
+    RECOVER = "Recover"
+    VALIDATE = "Validate"
 
 
-class Toleration(Spec):
-    """As of a pod."""
+class PreflightPolicy(StrEnum):
+    """Whether source and artifacts are probed before GPU time is spent."""
 
-    key: LabelKey | None = None
-    operator: TolerationOperator = TolerationOperator.EQUAL
-    value: LabelValue | None = None
-    effect: TaintEffect | None = None
-    toleration_seconds: SecondsOrZero | None = None
-
-
-class Resources(Spec):
-    """As of a container."""
-
-    requests: Amounts = Field(default_factory=dict)
-    limits: Amounts = Field(default_factory=dict)
+    ENABLED = "Enabled"
+    DISABLED = "Disabled"
 
 
 class StageTemplate(Spec):
-    """What one stage's pods get beyond the defaults."""
+    """What the pods of one step get beyond the defaults."""
 
-    name: StageName
-    image: Text | None = None
+    name: StepName
+    image: ImageName | None = None
+    image_pull_policy: ImagePullPolicy | None = None
+    image_pull_secrets: Annotated[tuple[PullSecret, ...], Field(max_length=8)] = ()
     resources: Resources | None = None
-    node_selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = Field(
-        default_factory=dict
-    )
+    resource_claims: Annotated[tuple[ResourceClaim, ...], Field(max_length=8)] = ()
+    node_selector: Labels = Field(default_factory=dict)
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
+    volumes: Annotated[tuple[Volume, ...], Field(max_length=16)] = ()
+    volume_mounts: Annotated[tuple[VolumeMount, ...], Field(max_length=16)] = ()
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=64)] = ()
+    labels: Labels = Field(default_factory=dict)
+    annotations: Annotations = Field(default_factory=dict)
+    priority_class_name: DnsName | None = None
+    runtime_class_name: DnsName | None = None
+
+    @model_validator(mode="after")
+    def _unique(self) -> Self:
+        refuse_repeated("imagePullSecrets", "name", [s.name for s in self.image_pull_secrets])
+        refuse_repeated("resourceClaims", "name", [c.name for c in self.resource_claims])
+        refuse_repeated("volumes", "name", [v.name for v in self.volumes])
+        refuse_repeated("volumeMounts", "mountPath", [m.mount_path for m in self.volume_mounts])
+        refuse_repeated("env", "name", [variable.name for variable in self.env])
+        return self
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        faults = {}
+        volumes = {volume.name for volume in self.volumes}
+        for index, mount in enumerate(self.volume_mounts):
+            if mount.name not in volumes:
+                faults[f"volumeMounts.{index}.name"] = (
+                    f'got "{mount.name}"; give the name of one of volumes'
+                )
+        claims = {claim.name for claim in self.resource_claims}
+        for index, use in enumerate(self.resources.claims if self.resources else ()):
+            if use.name not in claims:
+                faults[f"resources.claims.{index}.name"] = (
+                    f'got "{use.name}"; give the name of one of resourceClaims'
+                )
+        for field, keys in (("labels", self.labels), ("annotations", self.annotations)):
+            for key in keys:
+                if key.startswith(RESERVED_KEYS):
+                    faults[f"{field}.{key}"] = "is set by the operator itself; leave it out"
+        refuse(faults)
+        return self
 
 
 class RunPolicy(Spec):
@@ -89,3 +110,4 @@ class RunPolicy(Spec):
     active_deadline_seconds: Seconds | None = None
     backoff_limit: Retries = 2
     ttl_seconds_after_finished: SecondsOrZero | None = None
+    preflight: PreflightPolicy = PreflightPolicy.ENABLED

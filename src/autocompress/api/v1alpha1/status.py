@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from autocompress.api.v1alpha1.running import StageName
+from autocompress.api.v1alpha1.running import StageName, StepName
 from autocompress.contract.stage import Outcome
 
 
@@ -351,7 +351,7 @@ class CompressionJobStatus(StatusPart):
 
     observed_generation: Whole | None = None
     last_handled_retry_at: Annotated[str, StringConstraints(max_length=256)] | None = None
-    current_stage: StageName | Literal["Preflight"] | None = None
+    current_stage: StepName | None = None
     start_time: Time | None = None
     completion_time: Time | None = None
     resolved: Resolved | None = None
