@@ -100,6 +100,7 @@ def test_a_server_is_measured_and_gone_afterwards(tmp_path: Path) -> None:
     flags = ("--load-format", "dummy", "--skip-tokenizer-init")
     target = replace(TARGET, engine=replace(TARGET.engine, flags=flags))
     with serve(folder, target=target, workload=WORKLOAD, log_path=tmp_path / "log") as server:
+        server.wait_until_ready()
         with urllib.request.urlopen(f"{server.base_url}/v1/models") as answer:
             served = json.load(answer)
         assert [model["id"] for model in served["data"]] == [server.model_name]
@@ -119,9 +120,9 @@ def test_a_start_that_fails_shows_the_engines_last_lines(tmp_path: Path) -> None
     target = replace(TARGET, engine=replace(TARGET.engine, flags=("--no-such-flag",)))
     with (
         pytest.raises(EngineError, match=r"(?s)did not start .*no-such-flag"),
-        serve(folder, target=target, workload=WORKLOAD, log_path=tmp_path / "log"),
+        serve(folder, target=target, workload=WORKLOAD, log_path=tmp_path / "log") as server,
     ):
-        pass
+        server.wait_until_ready()
     assert not _processes_that_mention(folder)
 
 

@@ -67,6 +67,8 @@ class FakeServer:
     def __init__(self, base_url: str, memory: int) -> None:
         self.base_url, self.model_name, self._memory = base_url, "model", memory
 
+    def wait_until_ready(self) -> None: ...
+
     def peak_memory_bytes(self) -> int:
         return self._memory
 

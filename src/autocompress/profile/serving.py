@@ -12,7 +12,7 @@ from autocompress.engines.vllm.server import serve
 from autocompress.evaluation.load_test import drive
 
 #: Requests of the load test: within these bounds, and by time in between.
-LEAST_REQUESTS = 8
+LEAST_REQUESTS = 6
 MOST_REQUESTS = 32
 _LOAD_TEST_SECONDS = 40.0
 _SEED = 7
@@ -37,6 +37,7 @@ def measure_parent(
     """
     progress.task("start the engine with the parent", 1)
     with serve(folder, target=target, workload=workload, log_path=log_path) as server:
+        server.wait_until_ready()
         progress.advance()
         result = drive(
             server.base_url,

@@ -42,12 +42,26 @@ _LAUNCH = "autocompress.engines.vllm.launch"
 
 
 class Server:
-    """A running server."""
+    """A server that was started; until ``wait_until_ready`` has returned it may still be loading,
+    so that several can load side by side.
+    """
 
-    def __init__(self, *, base_url: str, worker_pid: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], *, base_url: str, log_path: Path) -> None:
         self.base_url = base_url
         self.model_name = MODEL_NAME
-        self._worker_pid = worker_pid
+        self._process = process
+        self._log_path = log_path
+        self._worker_pid = 0
+
+    def wait_until_ready(self) -> None:
+        """Return when it answers; its peak memory counts from then.
+
+        Raises:
+            EngineError: the engine did not start; its last lines are in the message.
+        """
+        _wait_until_ready(self._process, self.base_url, self._log_path)
+        self._worker_pid = _worker_pid(self._process.pid)
+        self.reset_peak()
 
     def peak_memory_bytes(self) -> int:
         """Peak resident memory in bytes of the process that executes the model.
@@ -84,9 +98,10 @@ def serve(
 ) -> Iterator[Server]:
     """Serve ``model_dir`` on a free loopback port, its KV cache exactly what the workload needs.
 
+    It is started when the context is entered; wait for it with ``Server.wait_until_ready``.
+
     Raises:
         SpecError: the target is none that can be served here.
-        EngineError: the engine did not start; its last lines are in the message.
     """
     from autocompress.models.checkpoint import describe, read_config
 
@@ -107,12 +122,7 @@ def serve(
         log_path=log_path,
     )
     try:
-        base_url = f"http://127.0.0.1:{port}"
-        _wait_until_ready(process, base_url, log_path)
-        worker = _worker_pid(process.pid)
-        server = Server(base_url=base_url, worker_pid=worker)
-        server.reset_peak()
-        yield server
+        yield Server(process, base_url=f"http://127.0.0.1:{port}", log_path=log_path)
     finally:
         stop(process)
 
