@@ -1,0 +1,1 @@
+"""The Kubernetes operator: it runs the stages of CompressionJobs as Jobs and keeps their status."""
