@@ -43,3 +43,5 @@ JOB_FILE: Final = "/etc/autocompress/job.json"
 TERMINATION_FILE: Final = "/dev/termination-log"
 CACHE_DIR: Final = "/var/cache/autocompress"
 PROGRESS_PORT: Final = 8080
+#: Where the first node of a recovery over several nodes waits for the others.
+RENDEZVOUS_PORT: Final = 29500

@@ -66,6 +66,15 @@ def read_job(text: str, *, name: str) -> CompressionJob:
     folder = Path(name).absolute().parent
     for place in _PLACES:
         _resolve(value, place, folder)
+    return check_job(value, name=name)
+
+
+def check_job(value: JsonValue, *, name: str) -> CompressionJob:
+    """Check a job that is there as JSON values, for example as the API server gave it.
+
+    Raises:
+        SpecError: as ``read_job``.
+    """
     try:
         return CompressionJob.model_validate_json(json.dumps(value))
     except ValidationError as error:
