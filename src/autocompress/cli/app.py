@@ -14,7 +14,7 @@ import typer
 from typer.exceptions import Abort, Exit, TyperException
 
 from autocompress import __version__
-from autocompress.cli import inspecting, jobs, models, pinned, tables
+from autocompress.cli import cluster, inspecting, jobs, models, pinned, tables
 from autocompress.contract.errors import (
     AutocompressError,
     DiskFullError,
@@ -45,6 +45,7 @@ jobs.add_commands(app)
 inspecting.add_commands(app)
 models.add_commands(app)
 pinned.add_commands(app)
+cluster.add_commands(app)
 app.add_typer(tables.app, name="table")
 
 

@@ -1,0 +1,1 @@
+"""A Kubernetes cluster as the command line reads it; nothing here writes to one."""
