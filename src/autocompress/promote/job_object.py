@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field, JsonValue, ValidationError
 
-from autocompress.api.reading import read_job
+from autocompress.api.reading import check_job
 from autocompress.api.v1alpha1 import API_VERSION, KIND, CompressionJob
 from autocompress.api.v1alpha1.status import CompressionJobStatus, StatusPart
 from autocompress.api.yaml_text import parse_yaml
@@ -65,7 +64,7 @@ def read_object(text: str, *, origin: str) -> JobObject:
             f"{origin} is a {found.kind} of {found.api_version}; give a {KIND} of {API_VERSION}"
         )
     # The rest of the metadata is the cluster's own.
-    written = {
+    written: JsonValue = {
         "apiVersion": found.api_version,
         "kind": found.kind,
         "metadata": {"name": found.metadata.name},
@@ -76,6 +75,6 @@ def read_object(text: str, *, origin: str) -> JobObject:
         name=found.metadata.name,
         generation=found.metadata.generation,
         deleting=found.metadata.deletion_timestamp is not None,
-        job=read_job(json.dumps(written), name=origin),
+        job=check_job(written, name=origin),
         status=found.status,
     )
