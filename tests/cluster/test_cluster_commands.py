@@ -75,6 +75,16 @@ def admit_pods(api, namespace):
         assert refused.code == 409
 
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cluster").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_are_accepted(api, namespace, path):
+    job = yaml.safe_load(path.read_text())
+    accepted = api.create(job_path(namespace), job, dryRun="All")
+    assert accepted["metadata"]["name"] == job["metadata"]["name"]
+
+
 def test_promote_reads_the_cluster_as_it_reads_an_export(api, namespace, autocompress, tmp_path):
     create_job(api, namespace, job_objects.finished())
     ran = autocompress(
