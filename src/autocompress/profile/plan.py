@@ -3,7 +3,8 @@
 A short model holds one attention and one MLP candidate, each several times, at one hidden size.
 Depths and the shares of attention differ between models: so the overhead can be told from the
 blocks, and attention from MLP. Of many random designs the best conditioned one is taken, and used
-for every hidden size. The parent itself is measured too, as an anchor at full depth.
+for the smallest and the largest hidden size; costs in between are interpolated. The parent itself
+is measured too, as an anchor at full depth.
 """
 
 from __future__ import annotations
@@ -50,12 +51,13 @@ class PlannedModel:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfilingPlan:
     """``fitted`` determine the ``unknowns``; ``held_out`` only judge them. The parent is the first
-    of ``fitted``.
+    of ``fitted``. ``between``: the hidden sizes that no fitted model has.
     """
 
     fitted: tuple[PlannedModel, ...]
     held_out: tuple[PlannedModel, ...]
     unknowns: tuple[Unknown, ...]
+    between: tuple[int, ...]
 
     @property
     def models(self) -> tuple[PlannedModel, ...]:
@@ -75,6 +77,7 @@ def make_plan(space: SearchSpace, *, bytes_per_element: int, seed: int = 7) -> P
     """The plan for ``space``; its design matrix has full column rank."""
     attention, mlps = _candidates(space)
     recipes = _best_recipes(space, attention, mlps, bytes_per_element, random.Random(seed))
+    measured = sorted({min(space.hidden_size), max(space.hidden_size)}, reverse=True)
     fitted = (
         PlannedModel(name="parent", architecture=space.parent),
         *(
@@ -82,19 +85,20 @@ def make_plan(space: SearchSpace, *, bytes_per_element: int, seed: int = 7) -> P
                 name=f"short-{hidden}-{index:02}",
                 architecture=space.at(hidden, _blocks(recipe)),
             )
-            for hidden in space.hidden_size
+            for hidden in measured
             for index, recipe in enumerate(recipes)
         ),
     )
     unknowns = tuple(
         Unknown(hidden_size=hidden, block=block)
-        for hidden in space.hidden_size
+        for hidden in measured
         for block in (None, *attention, *mlps)
     )
     plan = ProfilingPlan(
         fitted=_with_known_blocks(fitted, unknowns),
         held_out=_held_out(space, random.Random(seed + 1)),
         unknowns=unknowns,
+        between=tuple(size for size in space.hidden_size if size not in measured),
     )
     rank = rank_of(plan)
     assert rank == len(unknowns), f"design of rank {rank} for {len(unknowns)} unknowns"
@@ -199,7 +203,7 @@ def _enlarged(recipe: _Recipe, space: SearchSpace, bytes_per_element: int) -> _R
     if space.parent.weight_bytes(bytes_per_element) < LEAST_WEIGHT_BYTES:
         return recipe  # whole models stay in the cache as well
     while (
-        space.at(space.hidden_size[-1], _blocks(larger)).weight_bytes(bytes_per_element)
+        space.at(min(space.hidden_size), _blocks(larger)).weight_bytes(bytes_per_element)
         < LEAST_WEIGHT_BYTES
     ):
         doubled = _Recipe(

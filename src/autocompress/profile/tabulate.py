@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from autocompress.cost.errors import held_out_report
 from autocompress.cost.fit import Observation, Shape, fit_buffers, fit_times
+from autocompress.cost.interpolation import block_between, overhead_between
 from autocompress.cost.model import step_costs
 from autocompress.cost.table import (
     METHOD_VERSION,
@@ -71,6 +72,16 @@ def make_table(
             strict=True,
         )
     ]
+    blocks = [
+        BlockCost(block=u.block, hidden_size=u.hidden_size, prefill=p, decode=d, buffer_bytes=b)
+        for u, p, d, b in costs
+        if u.block is not None
+    ]
+    overheads = [
+        Overhead(hidden_size=u.hidden_size, prefill=p, decode=d, buffer_bytes=b)
+        for u, p, d, b in costs
+        if u.block is None
+    ]
     return CostTable(
         method_version=METHOD_VERSION,
         source_revision=source_revision,
@@ -81,17 +92,23 @@ def make_table(
         kv_blocks=kv_blocks(workload),
         entries=tuple(entry for m in fitted for entry in _entries(m, work)),
         memory=tuple(_memory(m) for m in fitted),
-        blocks=tuple(
-            BlockCost(block=u.block, hidden_size=u.hidden_size, prefill=p, decode=d, buffer_bytes=b)
-            for u, p, d, b in costs
-            if u.block is not None
-        ),
-        overheads=tuple(
-            Overhead(hidden_size=u.hidden_size, prefill=p, decode=d, buffer_bytes=b)
-            for u, p, d, b in costs
-            if u.block is None
-        ),
+        blocks=(*blocks, *_blocks_between(blocks, plan.between)),
+        overheads=(*overheads, *_overheads_between(overheads, plan.between)),
     )
+
+
+def _blocks_between(measured: Sequence[BlockCost], sizes: Sequence[int]) -> Iterator[BlockCost]:
+    for size in sizes:
+        for smaller in measured:
+            for larger in measured:
+                if smaller.block == larger.block and smaller.hidden_size < larger.hidden_size:
+                    yield block_between(smaller, larger, size)
+
+
+def _overheads_between(measured: Sequence[Overhead], sizes: Sequence[int]) -> Iterator[Overhead]:
+    smaller, larger = (f(measured, key=lambda each: each.hidden_size) for f in (min, max))
+    for size in sizes:
+        yield overhead_between(smaller, larger, size)
 
 
 def judge_table(
