@@ -8,7 +8,7 @@ JOB ?= examples/smollm2-interactive.yaml
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test test-fast check install clean
+.PHONY: run test test-fast check crds install clean
 
 run: install
 	$(BIN)/autocompress run $(JOB)
@@ -24,6 +24,11 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The cluster's resource definition, from the job's models.
+crds: install
+	@mkdir -p crds
+	$(BIN)/autocompress schema --crd > crds/autocompress.dev_compressionjobs.yaml
 
 install: $(VENV)/.installed
 

@@ -2,10 +2,10 @@ import json
 
 import jsonschema
 import pytest
-from test_reading_jobs import FULL, SMALLEST, with_changes
 
 from autocompress.api.schema import json_schema
 from autocompress.api.yaml_text import parse_yaml
+from job_samples import FULL, SMALLEST, with_changes
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 import pytest
-from test_reading_jobs import FULL, SMALLEST, with_changes
 
 from autocompress.api.placement import require_cluster, require_one_machine
 from autocompress.api.reading import read_job
 from autocompress.contract.errors import SpecError
+from job_samples import FULL, SMALLEST, with_changes
 
 
 def test_a_job_for_one_machine_runs_there():

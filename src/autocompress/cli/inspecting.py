@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from autocompress.api.crd import crd_yaml
 from autocompress.api.schema import json_schema
 from autocompress.cli.planning import Plan, make_plan
 from autocompress.cli.setting import AsJson, JobFile, Setting, StoreUri, open_setting
@@ -72,9 +73,13 @@ def report(
     typer.echo(str(write_report(setting, finished, output)))
 
 
-def schema() -> None:
+def schema(
+    crd: Annotated[
+        bool, typer.Option("--crd", help="The cluster's CustomResourceDefinition, as YAML.")
+    ] = False,
+) -> None:
     """Print the JSON Schema of a CompressionJob."""
-    typer.echo(json.dumps(json_schema(), indent=2))
+    typer.echo(crd_yaml() if crd else json.dumps(json_schema(), indent=2), nl=not crd)
 
 
 def write_report(setting: Setting, finished: Mapping[Stage, Manifest], path: Path) -> Path:

@@ -114,9 +114,8 @@ class ImagePullPolicy(StrEnum):
 
 
 class EmptyDirMedium(StrEnum):
-    """What an empty folder is kept in."""
+    """What an empty folder is kept in, where it is not the node's disk."""
 
-    DISK = ""
     MEMORY = "Memory"
 
 
@@ -236,7 +235,7 @@ class SecretVolume(Spec):
 class EmptyDirVolume(Spec):
     """A folder that lives as long as the pod."""
 
-    medium: EmptyDirMedium = EmptyDirMedium.DISK
+    medium: EmptyDirMedium | None = None
     size_limit: Amount | None = None
 
 
