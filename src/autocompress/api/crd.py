@@ -64,19 +64,26 @@ def _schema() -> Schema:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": structural_schema(JobSpec, SPEC_ADDITIONS),
-            "status": _without_defaults(structural_schema(CompressionJobStatus, STATUS_ADDITIONS)),
+            "status": {
+                **_without_defaults(structural_schema(CompressionJobStatus, STATUS_ADDITIONS)),
+                # What no operator has looked at yet is behind its generation, which begins at 1;
+                # without a status, kstatus would count it as current.
+                "default": {"observedGeneration": 0},
+            },
         },
         "x-kubernetes-validations": [rule.to_json() for rule in ROOT_RULES],
     }
 
 
-def _without_defaults(schema: JsonValue) -> JsonValue:
+def _without_defaults(schema: Schema) -> Schema:
     # Status holds what the operator wrote, and nothing else.
+    return {key: _inner(inner) for key, inner in schema.items() if key != "default"}
+
+
+def _inner(schema: JsonValue) -> JsonValue:
     if isinstance(schema, list):
-        return [_without_defaults(inner) for inner in schema]
-    if isinstance(schema, dict):
-        return {key: _without_defaults(inner) for key, inner in schema.items() if key != "default"}
-    return schema
+        return [_inner(inner) for inner in schema]
+    return _without_defaults(schema) if isinstance(schema, dict) else schema
 
 
 def _columns() -> list[JsonValue]:
