@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +18,6 @@ from autocompress.cluster import jobs as cluster_jobs
 from autocompress.cluster import logs as cluster_logs
 from autocompress.cluster.client import Cluster, open_cluster
 from autocompress.contract.errors import SpecError
-from autocompress.contract.stage import Stage
 from autocompress.promote import files
 from autocompress.promote.deployment import Deployment, Overrides, plan_deployment
 from autocompress.promote.job_object import JobObject, read_object
@@ -113,28 +116,20 @@ def jobs(
     """List the CompressionJobs of a cluster, as `kubectl get compressionjobs` does."""
     cluster = open_cluster(context)
     where = None if all_namespaces else _namespace(cluster, namespace)
-    if as_json:
-        _print_json(cluster, where, watch=watch)
-        return
-    width = cluster_jobs.Width.WIDE if wide else cluster_jobs.Width.NARROW
-    table = cluster_jobs.table(cluster, where, width)
-    if not table.rows and not watch:
-        place = f"namespace {where}" if where else "any namespace"
-        typer.echo(f"no CompressionJob in {place} of {cluster.server}", err=True)
-        return
-    printer = _Columns(table, with_namespace=where is None)
-    for row in table.rows:
-        printer.show(row)
-    if watch:
-        for row in cluster_jobs.changes(cluster, where, width, table.version):
-            printer.show(row)
+    with _until_stopped():
+        if as_json:
+            _print_json(cluster, where, watch=watch)
+        else:
+            _print_table(cluster, where, watch=watch, wide=wide)
 
 
 def logs(
     job: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
     *,
     namespace: Namespace = None,
-    stage: Annotated[Stage | None, typer.Option(help="Of this stage. Default: the newest.")] = None,
+    stage: Annotated[
+        cluster_logs.Step | None, typer.Option(help="Of this one. Default: the newest.")
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for the pod, and for more lines.")
     ] = False,
@@ -144,16 +139,28 @@ def logs(
     name = _job_name(job)
     cluster = open_cluster(context)
     where = _namespace(cluster, namespace)
-    wanted = stage.value if stage else None
-    pod = cluster_logs.newest_pod(cluster, where, name, wanted)
+    pod = cluster_logs.newest_pod(cluster, where, name, stage)
     typer.echo(f"pod {pod.name} (stage {pod.stage})", err=True)
     lines = (
-        cluster_logs.follow(cluster, pod, name, wanted)
+        cluster_logs.follow(cluster, pod, name, stage)
         if follow
         else cluster_logs.log_lines(cluster, pod)
     )
-    for line in lines:
-        typer.echo(line)
+    with _until_stopped():
+        for line in lines:
+            typer.echo(line)
+
+
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    """What goes on for ever ends well when it is interrupted or nobody reads on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    except BrokenPipeError:
+        # Nothing is left to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Columns:
@@ -180,6 +187,21 @@ class _Columns:
 
     def _cells(self, row: cluster_jobs.Row) -> tuple[str, ...]:
         return (row.namespace, *row.cells) if self._with_namespace else row.cells
+
+
+def _print_table(cluster: Cluster, where: str | None, *, watch: bool, wide: bool) -> None:
+    width = cluster_jobs.Width.WIDE if wide else cluster_jobs.Width.NARROW
+    table = cluster_jobs.table(cluster, where, width)
+    if not table.rows and not watch:
+        place = f"namespace {where}" if where else "any namespace"
+        typer.echo(f"no CompressionJob in {place} of {cluster.server}", err=True)
+        return
+    printer = _Columns(table, with_namespace=where is None)
+    for row in table.rows:
+        printer.show(row)
+    if watch:
+        for row in cluster_jobs.changes(cluster, where, width, table.version):
+            printer.show(row)
 
 
 def _print_json(cluster: Cluster, namespace: str | None, *, watch: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pydantic import Field
 
@@ -15,6 +16,17 @@ from autocompress.contract.errors import DataError, TryLaterError
 
 _POLL_SECONDS = 2.0
 _READ_SECONDS = 60.0
+
+
+class Step(StrEnum):
+    """All that runs in pods, as their label says."""
+
+    PREFLIGHT = "preflight"
+    PROFILE = "profile"
+    SEARCH = "search"
+    RECOVER = "recover"
+    VALIDATE = "validate"
+    CLEANUP = "cleanup"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +82,7 @@ class _Pods(StatusPart):
     items: tuple[_Pod, ...]
 
 
-def newest_pod(cluster: Cluster, namespace: str, job: str, stage: str | None) -> StagePod:
+def newest_pod(cluster: Cluster, namespace: str, job: str, stage: Step | None) -> StagePod:
     """The youngest pod of a job, or of one of its stages.
 
     Raises:
@@ -107,7 +119,7 @@ def log_lines(cluster: Cluster, pod: StagePod) -> Iterator[bytes]:
     )
 
 
-def follow(cluster: Cluster, pod: StagePod, job: str, stage: str | None) -> Iterator[bytes]:
+def follow(cluster: Cluster, pod: StagePod, job: str, stage: Step | None) -> Iterator[bytes]:
     """The same as it is written, to the pod's end; a pod that has not started is waited for, and
     so is one that replaces it.
 
