@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     with Server() as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+        threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
         yield running
         running.shutdown()
 
