@@ -9,7 +9,7 @@ from autocompress.contract.progress import Progress
 from autocompress.models.heterogeneous import HeterogeneousForCausalLM
 
 #: Half of all blocks run again for each block that is left out, so a sample has to do.
-SAMPLE_TOKENS = 256
+SAMPLE_TOKENS = 128
 WINDOW_TOKENS = 64
 #: Logits are compared on every second position; neighbours say much the same.
 STRIDE = 2

@@ -20,7 +20,7 @@ ROUNDS = 12
 _NAMES = ("parent", "compressed")
 
 #: When the load test begins no further round, so that a slow machine validates in bearable time.
-MAX_LOAD_SECONDS = 80.0
+MAX_LOAD_SECONDS = 60.0
 
 #: What an engine's processes take on a CPU besides weights and KV cache: libraries, buffers,
 #: and the second copy of the weights while they are repacked.

@@ -33,7 +33,7 @@ _SUITES = (
             "winogrande": 60,
             "boolq": 20,
             "truthfulqa_mc1": 30,
-            "humaneval_choice": 20,
+            "humaneval_choice": 10,
         },
         text_bytes=8_000,
     ),
