@@ -196,7 +196,7 @@ def with_changes(text, **changes):
         for name in parents:
             place = place.setdefault(name, {})
         if new is ...:
-            del place[last]
+            place.pop(last, None)
         else:
             place[last] = new
     return yaml.safe_dump(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 from pydantic import JsonValue
 
-from autocompress.api.names import PLURAL, SHORT_NAME, VERSION
+from autocompress.api.names import PLURAL, SHORT_NAMES, VERSION
 from autocompress.api.rules import ROOT_RULES, SPEC_ADDITIONS, STATUS_ADDITIONS
 from autocompress.api.structural import Schema, structural_schema
 from autocompress.api.v1alpha1 import GROUP, KIND
@@ -28,7 +28,7 @@ def custom_resource_definition() -> Schema:
                 "listKind": f"{KIND}List",
                 "plural": PLURAL,
                 "singular": KIND.lower(),
-                "shortNames": [SHORT_NAME],
+                "shortNames": list(SHORT_NAMES),
                 "categories": ["all", "autocompress"],
             },
             "scope": "Namespaced",

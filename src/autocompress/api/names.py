@@ -7,7 +7,8 @@ from typing import Final
 from autocompress.api.v1alpha1 import GROUP
 
 PLURAL: Final = "compressionjobs"
-SHORT_NAME: Final = "cj"
+#: ``cj`` is also what CronJobs are called, and theirs wins; the other is ours alone.
+SHORT_NAMES: Final = ("cj", "cpj")
 VERSION: Final = "v1alpha1"
 
 #: Labels of every child; the only ones beside Kueue's that are put on children.

@@ -53,7 +53,8 @@ def _memory(field: str) -> Rule:
     # counts as an integer; its approximate value tells whole bytes from others.
     return Rule(
         expression=f"!has({value}) || (type({value}) == int ? {value} >= 1 : isQuantity({value}) "
-        f"&& {amount}.sign() > 0 && {amount}.isLessThan(quantity('9223372036854775807')) "
+        f"&& {amount}.isGreaterThan(quantity('0')) "
+        f"&& {amount}.isLessThan(quantity('9223372036854775807')) "
         f"&& ({amount}.isInteger() || {near} - double(int({near} + 0.5)) < 0.0001 "
         f"&& double(int({near} + 0.5)) - {near} < 0.0001))",
         message="give a whole number of bytes from 1 to below 2^63, such as 24Gi or 500Mi",
@@ -148,7 +149,7 @@ SPEC_ADDITIONS = Additions(
                 expression="!has(self.search.familyBudgets) || "
                 "self.search.familyBudgets.size() == 0 || "
                 "(self.search.familyBudgets.size() == 1 && "
-                "self.search.familyBudgets[0] == self.budget)",
+                "dyn(self.search.familyBudgets[0]) == dyn(self.budget))",
                 message="search.familyBudgets: leave it out, or give spec.budget alone; run one "
                 "job for each budget",
             ),

@@ -121,8 +121,9 @@ class _Writer:
         properties: Schema = {}
         for name, value in _object(given["properties"]).items():
             inner = self.schema(_object(value))
-            if name not in required and "$ref" in _object(value) and _has_defaults(inner):
-                inner["default"] = {}
+            if name not in required and "$ref" in _object(value) and (filled := _defaults(inner)):
+                # Written out, because the API server checks rules on a default as it stands.
+                inner["default"] = filled
             properties[name] = inner
         written: Schema = {"properties": properties}
         model = str(given["title"])
@@ -167,9 +168,10 @@ def _of(table: Mapping[type[BaseModel], Found], name: str, default: Found) -> Fo
     return next((found for model, found in table.items() if model.__name__ == name), default)
 
 
-def _has_defaults(schema: Schema) -> bool:
+def _defaults(schema: Schema) -> Schema:
     properties = _object(schema.get("properties", {}))
-    return any("default" in _object(inner) for inner in properties.values())
+    values = {name: _object(inner).get("default") for name, inner in properties.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _object(value: JsonValue) -> Schema:

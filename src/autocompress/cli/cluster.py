@@ -34,7 +34,7 @@ Context = Annotated[
 ]
 
 _JOB = re.compile(
-    r"(?:(?:compressionjobs?|cj)(?:\.autocompress\.dev)?/)?([a-z]([a-z0-9-]*[a-z0-9])?)"
+    r"(?:(?:compressionjobs?|cj|cpj)(?:\.autocompress\.dev)?/)?([a-z]([a-z0-9-]*[a-z0-9])?)"
 )
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 

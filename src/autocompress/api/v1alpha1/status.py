@@ -173,7 +173,7 @@ Digest = Annotated[str, StringConstraints(max_length=128)]
 Uri = Annotated[str, StringConstraints(max_length=1024)]
 Message = Annotated[str, StringConstraints(max_length=MESSAGE_CHARACTERS)]
 ShortName = Annotated[str, StringConstraints(max_length=253)]
-Whole = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
+Whole = Annotated[int, Field(ge=0, le=1 << 53)]
 WholePercent = Annotated[int, Field(ge=0, le=1_000_000)]
 Time = Annotated[
     AwareDatetime,
