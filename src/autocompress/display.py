@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from autocompress.contract.progress import Progress
+from autocompress.contract.progress import Figure, Progress
 
 
 class TerminalProgress:
@@ -42,6 +42,9 @@ class TerminalProgress:
         """See ``Progress``."""
         if self._task is not None:
             self._bars.update(self._task, advance=amount, note=note)
+
+    def measure(self, figure: Figure, value: float) -> None:
+        """Figures are for programs; a person reads the notes."""
 
     def say(self, message: str) -> None:
         """See ``Progress``."""
@@ -93,6 +96,9 @@ class PlainProgress:
         more = f", {left:.0f} s left" if share < 1 else f", {now - self._started:.0f} s"
         self._write(f"{self._name}: {share:.0%}{more}{'; ' + note if note else ''}")
 
+    def measure(self, figure: Figure, value: float) -> None:
+        """Figures are for programs; a person reads the notes."""
+
     def say(self, message: str) -> None:
         """See ``Progress``."""
         self._write(message)
@@ -121,6 +127,10 @@ class JsonProgress:
         """See ``Progress``."""
         self._done += amount
         self._write({"task": self._name, "done": self._done, "total": self._total, "note": note})
+
+    def measure(self, figure: Figure, value: float) -> None:
+        """See ``Progress``."""
+        self._write({"figure": figure.value, "value": value})
 
     def say(self, message: str) -> None:
         """See ``Progress``."""

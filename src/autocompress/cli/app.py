@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import signal
 import sys
@@ -15,13 +14,8 @@ from typer.exceptions import Abort, Exit, TyperException
 
 from autocompress import __version__
 from autocompress.cli import cluster, inspecting, jobs, models, pinned, tables
-from autocompress.contract.errors import (
-    AutocompressError,
-    DiskFullError,
-    ExitCode,
-    Reason,
-    StoppedError,
-)
+from autocompress.cli.faults import InternalError, as_known
+from autocompress.contract.errors import AutocompressError, ExitCode
 
 HELP = """Compress a language model for a deployment: accelerator, engine, workload and budget.
 
@@ -33,6 +27,9 @@ Exit codes: 0 done (a missed budget is a result, see the scorecard), 64 bad spec
 model, 69 storage or network unavailable, 70 engine or internal fault, 74 disk full, 75 try later,
 77 access refused, 78 budget infeasible, 143 asked to stop (run again to go on).
 """
+
+#: What typer makes of an interrupt.
+_INTERRUPTED = 130
 
 app = typer.Typer(
     help=HELP,
@@ -70,23 +67,19 @@ def main() -> NoReturn:
     as_json = "--json" in sys.argv
     try:
         result = app(standalone_mode=False)
+        if result == _INTERRUPTED:
+            raise KeyboardInterrupt  # which typer has turned into its own code
         sys.exit(result if isinstance(result, int) else 0)
-    except AutocompressError as error:
-        _fail(error, as_json)
-    except KeyboardInterrupt:
-        _fail(StoppedError("stopped; run the same command again to go on"), as_json)
     except (Abort, Exit):
         sys.exit(0)
     except TyperException as error:
         typer.echo(f"error: {error}; `autocompress --help` lists commands and options", err=True)
         sys.exit(ExitCode.BAD_SPEC)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            _fault(error)
-        where = error.filename or "the disk that the work is done on"
-        _fail(DiskFullError(f"no space left: {where}; free some and run again to go on"), as_json)
-    except Exception as error:  # noqa: BLE001  # the last resort: the code must still be right
-        _fault(error)
+    except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  # the code must be right
+        known = as_known(error)
+        if isinstance(known, InternalError):
+            traceback.print_exception(error)
+        _fail(known, as_json)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -101,13 +94,3 @@ def _fail(error: AutocompressError, as_json: bool) -> NoReturn:
     else:
         typer.echo(f"error ({error.reason.value}): {error}", err=True)
     sys.exit(error.exit_code)
-
-
-def _fault(error: Exception) -> NoReturn:
-    traceback.print_exception(error)
-    typer.echo(
-        f"error ({Reason.INTERNAL_ERROR.value}): {type(error).__name__}: {error}; this is a fault "
-        "of autocompress, please report it with the lines above",
-        err=True,
-    )
-    sys.exit(ExitCode.ENGINE_FAILED)

@@ -1,30 +1,54 @@
-"""Commands that do the work: ``run`` a whole job, or one ``stage`` of it."""
+"""Commands that do the work: ``run`` a whole job, or one ``stage`` of it, or what a cluster runs
+before and after.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from autocompress.api.placement import require_one_machine
-from autocompress.api.reading import read_job_file
-from autocompress.cli.setting import AsJson, JobFile, Setting, StoreUri, open_setting
+from autocompress.api.reading import read_job
+from autocompress.cli.setting import (
+    AsJson,
+    JobFile,
+    Setting,
+    StoreUri,
+    cache_folder,
+    open_job_store,
+    open_setting,
+    read_text,
+)
+from autocompress.cli.termination import SummaryFile, faults_left_in, leave_report
 from autocompress.contract.documents import dump
-from autocompress.contract.errors import AutocompressError
-from autocompress.contract.stage import Manifest, Stage, Summary
+from autocompress.contract.errors import SpecError
+from autocompress.contract.progress import Both, Progress
+from autocompress.contract.stage import Manifest, Outcome, Stage, Summary
+from autocompress.contract.termination import StageReport
 from autocompress.display import open_display
 from autocompress.local import run_stages, stage_command
 from autocompress.stages.execute import Workplace, execute
+from autocompress.stages.reporting import stage_report
+from autocompress.stages.users import check_user, clean_up
+
+User = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMESPACE.NAME.UID",
+        help="The object that uses the artifacts, to be recorded in the store.",
+    ),
+]
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command()(run)
-    app.command()(stage)
+    for command in (run, stage, preflight, cleanup):
+        app.command()(command)
 
 
 def run(job_file: JobFile, store: StoreUri = None, as_json: AsJson = False) -> int:
@@ -33,7 +57,6 @@ def run(job_file: JobFile, store: StoreUri = None, as_json: AsJson = False) -> i
     Stages whose results are in the store are not run again; a run that was stopped goes on where
     it was. At the end: the scorecard, the report and the published model.
     """
-    require_one_machine(read_job_file(job_file))
     setting = open_setting(job_file, store)
     options = ["--store", setting.store.uri, *(["--json"] if as_json else [])]
     console = Console(stderr=True)
@@ -57,47 +80,126 @@ def run(job_file: JobFile, store: StoreUri = None, as_json: AsJson = False) -> i
 def stage(
     name: Annotated[Stage, typer.Argument(help="Which stage.")],
     job_file: JobFile,
+    *,
     store: StoreUri = None,
-    summary_file: Annotated[
-        Path | None,
-        typer.Option(help="Where to leave the summary as JSON (a pod's termination message)."),
+    summary_file: SummaryFile = None,
+    progress_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Serve /progress and /metrics on this port; 0 takes a free one."
+        ),
     ] = None,
+    user: User = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one stage of a job; a finished one returns its recorded summary at once."""
-    try:
-        manifest = _execute(name, job_file, store, as_json=as_json)
-    except AutocompressError as error:
-        fault = {"stage": name.value, "reason": error.reason.value, "message": str(error)[:3000]}
-        _leave(summary_file, lambda: json.dumps(fault).encode())
-        raise
-    summary = manifest.summary or Summary(stage=name)
-    _leave(summary_file, lambda: dump(summary))
+    with faults_left_in(summary_file, name.value):
+        if user is not None:
+            check_user(user)
+        with _progress(name, progress_port, as_json=as_json) as progress:
+            setting = open_setting(job_file, store)
+            workplace = Workplace(
+                store=setting.store,
+                work_dir=setting.work_dir,
+                cache_dir=setting.cache_dir,
+                progress=progress,
+                user=user,
+            )
+            finished = execute(
+                name, setting.job, workplace, source_revision=setting.source_revision
+            )
+            report = stage_report(
+                name,
+                setting.job,
+                setting.store,
+                finished,
+                source_revision=setting.parent_revision,
+            )
+            if report.message:
+                progress.say(report.message)
+        leave_report(summary_file, report)
     if as_json:
+        summary = finished[name].summary or Summary(stage=name)
         typer.echo(dump(summary).decode(), nl=False)
 
 
-def _execute(name: Stage, job_file: Path, store: str | None, *, as_json: bool) -> Manifest:
-    display = open_display(name.value, as_json=as_json)
-    try:
-        setting = open_setting(job_file, store)
-        workplace = Workplace(
-            store=setting.store,
-            work_dir=setting.work_dir,
-            cache_dir=setting.cache_dir,
-            progress=display,
+def preflight(
+    job_file: JobFile,
+    store: StoreUri = None,
+    summary_file: SummaryFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what stages would fail on before any of them runs: source, store, suite and engine.
+
+    No weights are fetched. What only a stage's own image can tell is left to the stage, and said.
+    """
+    from autocompress.preflight import check
+
+    with faults_left_in(summary_file, "preflight"):
+        parsed = read_job(read_text(job_file), name=str(job_file))
+        if store is None and parsed.spec.artifacts is None:
+            raise SpecError(
+                "spec.artifacts.uri: is missing; stages that run in pods of their own need a "
+                "place that all of them reach, for example s3://bucket/prefix"
+            )
+        report = check(parsed, lambda: open_job_store(parsed, store), cache_dir=cache_folder())
+        leave_report(summary_file, report)
+    _show(report, as_json=as_json)
+
+
+def cleanup(
+    job_file: JobFile,
+    user: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMESPACE.NAME.UID", help="The object whose artifacts are no longer wanted."
+        ),
+    ],
+    store: StoreUri = None,
+    summary_file: SummaryFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove the artifacts that an object used and no other object uses; cost tables stay."""
+    with faults_left_in(summary_file, "cleanup"):
+        check_user(user)
+        parsed = read_job(read_text(job_file), name=str(job_file))
+        done = clean_up(open_job_store(parsed, store), user)
+        report = StageReport(
+            stage="cleanup",
+            outcome=Outcome.DONE,
+            message=(
+                f"removed {len(done.removed)} artifacts ({done.objects} objects) of {user}; "
+                f"{len(done.kept)} are used by others and stay"
+            ),
+            figures={
+                "removed": len(done.removed),
+                "kept": len(done.kept),
+                "objects": done.objects,
+            },
         )
-        manifest = execute(name, setting.job, workplace, source_revision=setting.source_revision)
-        if manifest.summary and manifest.summary.message:
-            display.say(manifest.summary.message)
-        return manifest
+        leave_report(summary_file, report)
+    _show(report, as_json=as_json)
+
+
+@contextmanager
+def _progress(stage: Stage, port: int | None, *, as_json: bool) -> Iterator[Progress]:
+    display = open_display(stage.value, as_json=as_json)
+    try:
+        if port is None:
+            yield display
+        else:
+            # Late: a run on this machine serves nothing.
+            from autocompress.progress_port import ProgressPort
+
+            with ProgressPort(stage, port) as served:
+                display.say(f"progress and metrics on port {served.port}")
+                yield Both(display, served)
     finally:
         display.close()
 
 
-def _leave(path: Path | None, content: Callable[[], bytes]) -> None:
-    if path is not None:
-        path.write_bytes(content())
+def _show(report: StageReport, *, as_json: bool) -> None:
+    typer.echo(dump(report).decode() if as_json else report.message, nl=not as_json)
 
 
 def _show_result(setting: Setting, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from autocompress.api.reading import read_job
+from autocompress.api.v1alpha1 import CompressionJob
 from autocompress.contract.digest import digest
 from autocompress.contract.errors import SpecError
 from autocompress.contract.stage import Manifest, Stage
@@ -36,7 +37,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A job that was read, with its store opened and its parent's revision resolved."""
+    """A job that was read, with its store opened and its parent's revision resolved.
+
+    ``source_revision`` covers all that is read from outside, ``parent_revision`` the parent alone.
+    """
 
     job: Job
     text: str
@@ -44,6 +48,7 @@ class Setting:
     cache_dir: Path
     work_dir: Path
     source_revision: str
+    parent_revision: str
 
     def finished(self) -> dict[Stage, Manifest]:
         """The stages whose results are in the store."""
@@ -57,25 +62,37 @@ def open_setting(job_file: Path, store_uri: str | None) -> Setting:
     job = parsed.to_domain()
     # Read by the last stage alone; a wrong name must not wait for it.
     find_suite(job.quality.suite, job.quality.limit)
-    endpoint = parsed.spec.artifacts.endpoint if parsed.spec.artifacts else None
-    uri = store_uri or (parsed.spec.artifacts.uri if parsed.spec.artifacts else None) or "runs"
     cache_dir = cache_folder()
+    store = open_job_store(parsed, store_uri)
+    parent_revision = resolve_revision(job.source, cache_dir)
     return Setting(
         job=job,
         text=text,
-        store=open_store(uri, endpoint=endpoint),
+        store=store,
         cache_dir=cache_dir,
         work_dir=cache_dir / "work",
-        source_revision=_inputs_revision(job, cache_dir),
+        source_revision=_inputs_revision(job, parent_revision),
+        parent_revision=parent_revision,
     )
 
 
-def _inputs_revision(job: Job, cache_dir: Path) -> str:
+def open_job_store(parsed: CompressionJob, store_uri: str | None) -> Store:
+    """The store that the user named, else the job's, else the folder ``runs``.
+
+    A parent in a bucket is read through the same endpoint, unless the environment names another.
+    """
+    given = parsed.spec.artifacts
+    endpoint = given.endpoint if given else None
+    if endpoint is not None:
+        os.environ.setdefault("AWS_ENDPOINT_URL", endpoint)
+    return open_store(store_uri or (given.uri if given else None) or "runs", endpoint=endpoint)
+
+
+def _inputs_revision(job: Job, parent_revision: str) -> str:
     # A text or a request set of the user's own is named by its place in the job, so its content
     # is told apart here; without one, the revision is the parent's alone.
-    parent = resolve_revision(job.source, cache_dir)
     files = [uri for uri in (job.text.uri, job.workload.request_set_uri) if uri is not None]
-    return digest([parent, *map(content_revision, files)]) if files else parent
+    return digest([parent_revision, *map(content_revision, files)]) if files else parent_revision
 
 
 def read_text(path: Path) -> str:

@@ -39,6 +39,20 @@ def dump(value: object) -> bytes:
     return text.encode() + b"\n"
 
 
+def dump_line(value: object) -> bytes:
+    """The same on one line, without the fields that are at their defaults: short, and read back
+    by ``load``.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    (plain,) = _adapter(type(value)).dump_python(
+        (value,), mode="json", warnings="error", exclude_defaults=True
+    )
+    text = json.dumps(plain, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.encode()
+
+
 def load(kind: type[Value], data: bytes, *, name: str) -> Value:
     """Read what ``dump`` wrote.
 

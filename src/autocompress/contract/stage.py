@@ -59,11 +59,24 @@ class FileEntry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Effort:
+    """What one run of a stage took beside time and memory.
+
+    ``nodes`` worked at it; ``engine_starts`` are processes of the serving engine, ``bytes_moved``
+    what went to and came from the store, both counted where the result was written.
+    """
+
+    nodes: int
+    engine_starts: int
+    bytes_moved: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
     """Written last: its presence, with matching digests, means that an artifact is complete.
 
     ``input_digest`` is the key it was made for, ``output_digest`` covers names and contents of
-    its files.
+    its files. ``effort`` is what the run took that made it, for stages.
     """
 
     kind: str
@@ -73,6 +86,7 @@ class Manifest:
     summary: Summary | None = None
     wall_seconds: float = 0.0
     peak_memory_bytes: int = 0
+    effort: Effort | None = None
 
 
 def output_digest(files: Mapping[str, FileEntry]) -> str:

@@ -47,7 +47,7 @@ def fetch_parent(source: ModelSource, cache_dir: Path, progress: Progress) -> Pa
         folder = cache_dir / "parents" / revision[:32]
         if not folder.is_dir():
             _bring(source, folder, progress)
-    _require_safetensors(folder)
+    require_safetensors(folder)
     return folder
 
 
@@ -65,7 +65,7 @@ def _bring(source: ModelSource, folder: Path, progress: Progress) -> None:
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_SCRATCH))
         try:
             fillers[scheme](scratch)
-            _require_safetensors(scratch)
+            require_safetensors(scratch)
             scratch.chmod(0o755)
             for path in scratch.iterdir():
                 path.chmod(0o644)
@@ -108,7 +108,12 @@ def _download_hub(source: ModelSource, into: Path) -> None:
         shutil.copyfile(path, into / path.name)
 
 
-def _require_safetensors(folder: Path) -> None:
+def require_safetensors(folder: Path) -> None:
+    """Refuse a folder that is no safetensors model.
+
+    Raises:
+        DataError: saying what is there instead.
+    """
     model_files(folder)
     if any(folder.glob("*.safetensors")):
         return

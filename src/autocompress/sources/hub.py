@@ -34,6 +34,19 @@ def hub_commit(source: ModelSource) -> str:
         return str(HfApi().model_info(name, revision=revision).sha)
 
 
+def hub_config(source: ModelSource) -> Path:
+    """The ``config.json`` of ``hub_commit``, fetched if need be; nothing else is.
+
+    Raises:
+        UnavailableError, DataError, AccessError: as ``hub_commit``.
+    """
+    from huggingface_hub import hf_hub_download
+
+    commit = hub_commit(source)
+    with _translated(source):
+        return Path(hf_hub_download(_name(source), "config.json", revision=commit))
+
+
 def hub_snapshot(source: ModelSource, patterns: list[str]) -> Path:
     """A folder with the files of ``hub_commit`` that match ``patterns``, fetched if need be.
 
@@ -69,6 +82,7 @@ def _name(source: ModelSource) -> str:
 def _translated(source: ModelSource) -> Iterator[None]:
     from huggingface_hub.errors import (
         GatedRepoError,
+        RemoteEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
@@ -84,6 +98,10 @@ def _translated(source: ModelSource) -> Iterator[None]:
         raise DataError(
             f"spec.source: the hub has no {name} at revision {revision}, or access needs a token "
             "(HF_TOKEN)"
+        ) from error
+    except RemoteEntryNotFoundError as error:
+        raise DataError(
+            f"spec.source: {name} has no config.json at revision {revision}; give a model"
         ) from error
     except Exception as error:  # the hub's client lets its HTTP library's exceptions through
         raise UnavailableError(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autocompress.contract import documents
 from autocompress.contract.errors import AutocompressError, DataError, ExitCode
-from autocompress.contract.stage import FileEntry, Manifest, Summary, output_digest
+from autocompress.contract.stage import Effort, FileEntry, Manifest, Summary, output_digest
 from autocompress.store.directory import writing
 from autocompress.store.protocol import Store, check_key
 
@@ -40,6 +41,15 @@ class Reference:
     output_digest: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Took:
+    """What making an artifact took, as its manifest says it."""
+
+    wall_seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    effort: Effort | None = None
+
+
 def reference(prefix: str, manifest: Manifest) -> Reference:
     """The reference to a published artifact."""
     return Reference(
@@ -58,10 +68,9 @@ def publish(
     kind: str,
     input_digest: str,
     summary: Summary | None = None,
-    wall_seconds: float = 0.0,
-    peak_memory_bytes: int = 0,
+    took: Callable[[], Took] = Took,
 ) -> Manifest:
-    """Store every file of ``folder``, then the manifest.
+    """Store every file of ``folder``, then the manifest; ``took`` is asked in between.
 
     Returns the manifest that counts: where a complete artifact for ``input_digest`` is there
     already (another run was faster), that one's.
@@ -81,14 +90,19 @@ def publish(
         output_digest=output_digest(files),
         files=files,
         summary=summary,
-        wall_seconds=wall_seconds,
-        peak_memory_bytes=peak_memory_bytes,
     )
     winner = find(store, prefix, input_digest=input_digest)
     if winner is not None:
         return winner
     for name, path in paths.items():
         store.upload(path, file_key(prefix, manifest, name))
+    cost = took()
+    manifest = replace(
+        manifest,
+        wall_seconds=cost.wall_seconds,
+        peak_memory_bytes=cost.peak_memory_bytes,
+        effort=cost.effort,
+    )
     data = documents.dump(manifest)
     if not store.put_if_absent(_manifest_key(prefix), data):
         winner = find(store, prefix, input_digest=input_digest)
@@ -183,6 +197,24 @@ def local_folder(store: Store, prefix: str, manifest: Manifest) -> Path | None:
 def discard(store: Store, prefix: str) -> None:
     """Forget an artifact: without a manifest it is made again. Its files stay."""
     store.delete(_manifest_key(prefix))
+
+
+def remove(store: Store, prefix: str) -> int:
+    """Delete an artifact, the manifest first; returns how many objects there were."""
+    keys = list(store.keys(f"{prefix}/"))
+    for key in sorted(keys, key=lambda key: key != _manifest_key(prefix)):
+        store.delete(key)
+    return len(keys)
+
+
+def uri(store: Store, target: Reference) -> str:
+    """The files of an artifact as a program names them."""
+    return f"{store.uri.rstrip('/')}/{_folder(target.prefix, target.output_digest)}"
+
+
+def manifest_uri(store: Store, prefix: str) -> str:
+    """The manifest of an artifact as a program names it."""
+    return f"{store.uri.rstrip('/')}/{_manifest_key(prefix)}"
 
 
 def location(store: Store, target: Reference) -> str:

@@ -22,7 +22,8 @@ def open_store(
 
     For S3, ``endpoint`` (``http://host:port``) goes before ``AWS_ENDPOINT_URL``, and without both
     it is AWS; the key is read from ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and, if set,
-    ``AWS_SESSION_TOKEN``; the region from ``AWS_REGION``. Opening makes no request.
+    ``AWS_SESSION_TOKEN``; the region from ``AWS_REGION``; the file of trusted certificates from
+    ``AWS_CA_BUNDLE`` or ``SSL_CERT_FILE``. Opening makes no request.
 
     Raises:
         SpecError: the URI or the endpoint is malformed.
@@ -89,4 +90,15 @@ def _open_s3(uri: str, endpoint: str | None, environment: Mapping[str, str]) -> 
             secret_key=environment["AWS_SECRET_ACCESS_KEY"],
             session_token=environment.get("AWS_SESSION_TOKEN") or None,
         ),
+        ca_bundle=_ca_bundle(environment) if address.startswith("https:") or not address else None,
     )
+
+
+def _ca_bundle(environment: Mapping[str, str]) -> str | None:
+    for name in ("AWS_CA_BUNDLE", "SSL_CERT_FILE"):
+        path = environment.get(name)
+        if path and not Path(path).is_file():
+            raise SpecError(f"{name}={path}: no such file; give a file of certificates in PEM form")
+        if path:
+            return path
+    return None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import autocompress
+from autocompress.stages.tally import ENGINE_STARTS
 
 #: How many of the engine's last lines an error shows.
 LAST_LINES = 25
@@ -43,7 +44,7 @@ def start(
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             env=dict(environment),
             stdin=stdin,
@@ -53,6 +54,8 @@ def start(
             # A reader that waits with select must not find its next line in a hidden buffer.
             bufsize=0,
         )
+    ENGINE_STARTS.add_one()
+    return process
 
 
 def stop(process: subprocess.Popen[bytes], *, patience_seconds: float = 15.0) -> None:
