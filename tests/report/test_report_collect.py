@@ -10,17 +10,27 @@ from report_samples import JOB, complete
 from autocompress.contract.documents import dump
 from autocompress.contract.errors import DataError
 from autocompress.contract.stage import Manifest, Outcome, Stage, Summary
+from autocompress.domain.deployment import Workload
 from autocompress.report.collect import collect
 from autocompress.report.html import render
 from autocompress.store.artifacts import Reference
 from autocompress.store.directory import DirectoryStore
+from autocompress.testing.costs import made_up_model
 
 FULL = complete()
+assert FULL.space is not None
+TABLE = made_up_model(
+    FULL.space,
+    Workload(
+        prompt_tokens=128, output_tokens=64, concurrency=1, context_tokens=192, max_sequences=1
+    ),
+).table
 DOCUMENTS = {
     Stage.PROFILE: {
         "space.json": FULL.space,
         "held_out.json": FULL.held_out,
         "parent_costs.json": FULL.parent_costs,
+        "cost_table.json": TABLE,
     },
     Stage.SEARCH: {
         "ranking.json": FULL.ranking,
@@ -87,7 +97,10 @@ def test_everything_that_stages_left_is_read_back(tmp_path: Path, store: Directo
     assert data.budget is not None and data.budget.min_utilization_percent == 90
     assert store.uri in data.command
     assert "shared/reordered-parent/abc" in data.artifacts["Reordered parent"]
-    assert "sha256:out-validate" in render(data)
+    assert data.conditions["PyTorch of the engine"] == TABLE.conditions.torch_version
+    html = render(data)
+    assert "sha256:out-validate" in html
+    assert "Instruction sets" in html
 
 
 @pytest.mark.parametrize("done", range(4))

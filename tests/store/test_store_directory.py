@@ -1,6 +1,7 @@
 import errno
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -26,8 +27,15 @@ def test_objects_are_read_only_files(store):
 
 def test_what_a_killed_writer_left_is_no_object(store):
     store.put("a", b"1")
-    (store.root / ".partial" / "left-over").write_bytes(b"half")
+    left_over = store.root / ".partial" / "left-over"
+    left_over.write_bytes(b"half")
     assert list(store.keys("")) == ["a"]
+    store.put("b", b"1")
+    assert left_over.exists()  # perhaps still being written
+    long_ago = time.time() - 3 * 24 * 3600
+    os.utime(left_over, (long_ago, long_ago))
+    store.put("c", b"1")
+    assert not left_over.exists()
 
 
 def test_nothing_is_left_beside_the_objects(store, tmp_path):

@@ -13,6 +13,7 @@ from autocompress import __version__
 from autocompress.api.reading import read_job
 from autocompress.contract.documents import load
 from autocompress.contract.stage import Manifest, Stage
+from autocompress.cost.table import TABLE_FILE, CostTable
 from autocompress.domain.architecture import Architecture
 from autocompress.domain.costs import MeasuredCosts, PredictedCosts
 from autocompress.domain.ranking import Ranking
@@ -72,10 +73,10 @@ def collect(
             for stage in Stage
             if stage in manifests
         ),
-        conditions=_conditions(),
+        conditions=_versions() | _measured_on(read(Stage.PROFILE, TABLE_FILE, CostTable)),
         digests=_digests(manifests),
         artifacts=_artifacts(store, read),
-        command=shlex.join(["autocompress", "run", "job.yaml", "--store", store.uri]),
+        command=shlex.join(["autocompress", "run", f"{job.name}.yaml", "--store", store.uri]),
     )
 
 
@@ -92,8 +93,8 @@ class _Reader:
         return load(kind, path.read_bytes(), name=name)
 
 
-def _conditions() -> dict[str, str]:
-    """Versions of what writes the report; those of the measurement stand in the scorecard."""
+def _versions() -> dict[str, str]:
+    """Versions of what writes the report."""
     found = {"autocompress": __version__, "Python": platform.python_version()}
     for package in ("torch", "transformers", "lm-eval"):
         try:
@@ -101,6 +102,19 @@ def _conditions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _measured_on(table: CostTable | None) -> dict[str, str]:
+    """The conditions that the cost table was measured under."""
+    if table is None:
+        return {}
+    conditions = table.conditions
+    return {
+        "Processors": f"{conditions.processors}, {conditions.threads} threads for the engine",
+        "Instruction sets": ", ".join(conditions.instruction_sets) or "–",
+        "PyTorch of the engine": conditions.torch_version,
+        "Engine arguments": shlex.join(conditions.arguments),
+    }
 
 
 def _digests(manifests: Mapping[Stage, Manifest]) -> dict[str, str]:

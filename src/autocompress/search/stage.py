@@ -28,7 +28,7 @@ from autocompress.training import runtime
 
 #: Architectures drawn from the router beside its likeliest one, and the text they are judged on.
 SAMPLES = 4
-JUDGING_TOKENS = 2048
+JUDGING_TOKENS = 1024
 
 
 def run(context: StageContext) -> Summary:

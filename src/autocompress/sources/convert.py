@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -24,10 +25,18 @@ def convert_gguf(model: PackagedModel, into: Path) -> None:
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from tqdm import tqdm
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoTokenizer,
+        GgufConfig,
+        modeling_gguf_pytorch_utils,
+    )
     from transformers.utils import logging
 
+    # A stage has its own progress; transformers' switch does not reach the bar of this module.
     logging.disable_progress_bar()
+    modeling_gguf_pytorch_utils.tqdm = partial(tqdm, disable=True)
     folder, name = model.file.parent, model.file.name
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
@@ -39,8 +48,6 @@ def convert_gguf(model: PackagedModel, into: Path) -> None:
         )
     except (ValueError, KeyError, IndexError, UnicodeDecodeError) as error:
         raise DataError(f"{model.file} cannot be read as a GGUF model: {error}") from error
-    finally:
-        logging.enable_progress_bar()
     network.save_pretrained(into)
     tokenizer.save_pretrained(into)
     _copy_licences(model, into)

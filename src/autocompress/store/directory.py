@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,11 +15,15 @@ from typing import BinaryIO
 from autocompress.contract.errors import AccessError, DiskFullError, UnavailableError
 from autocompress.store.protocol import RESERVED, check_key
 
+#: A file that nobody has written to for so long is no longer being written.
+_ABANDONED_SECONDS = 24 * 3600
+
 
 class DirectoryStore:
     """Objects are read-only files below ``root``, which the first write makes.
 
-    What a killed writer leaves is below ``root/.partial`` and never seen as an object.
+    What a killed writer leaves is below ``root/.partial``, never seen as an object, and removed by
+    a later writer.
     """
 
     def __init__(self, root: Path, *, uri: str | None = None) -> None:
@@ -131,6 +136,7 @@ class DirectoryStore:
     def _partial(self) -> Iterator[tuple[Path, BinaryIO]]:
         folder = self.root / RESERVED
         folder.mkdir(parents=True, exist_ok=True)
+        self._sweep(folder)
         partial = folder / uuid.uuid4().hex
         # Objects are read-only: they may be hard-linked into a stage's inputs.
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
@@ -140,6 +146,16 @@ class DirectoryStore:
         finally:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
+
+    @staticmethod
+    def _sweep(folder: Path) -> None:
+        """Remove what killed writers left; a living one writes on, or is done within the time."""
+        oldest = time.time() - _ABANDONED_SECONDS
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.stat().st_mtime < oldest:
+                        Path(entry.path).unlink()
 
     def _place(self, partial: Path, file: BinaryIO, path: Path) -> None:
         _flush(file)
