@@ -195,7 +195,7 @@ def install_crd(api):
 
 
 def _established(crd):
-    conditions = crd.get("status", {}).get("conditions", [])
+    conditions = crd.get("status", {}).get("conditions") or []
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
