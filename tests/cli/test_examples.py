@@ -19,7 +19,7 @@ def test_a_cluster_can_run_it(path: Path) -> None:
     require_cluster(read_job_file(path))
 
 
-@pytest.mark.parametrize("field", ["source", "target", "budget"])
+@pytest.mark.parametrize("field", ["source", "target"])
 def test_the_example_for_one_machine_is_the_one_for_a_cluster(field: str) -> None:
     name = "smollm2-interactive.yaml"
     here, there = (

@@ -17,6 +17,8 @@ from clusters import Refused, job_path, make_namespace, wait_for
 
 import job_objects
 
+#: A machine that does other work too takes long to start a program.
+_PATIENCE_SECONDS = 240
 KSERVE_CRDS = "AUTOCOMPRESS_KSERVE_CRDS"
 SERVED = [
     (job_objects.CPU_TARGET, "vllm"),
@@ -44,7 +46,7 @@ def command_line(kubeconfig, *arguments):
         text=True,
         check=False,
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        timeout=120,
+        timeout=_PATIENCE_SECONDS,
     )
 
 
@@ -241,7 +243,7 @@ def watching(api_cluster):
             seen = []
             while True:
                 try:
-                    seen.append(lines.get(timeout=60))
+                    seen.append(lines.get(timeout=_PATIENCE_SECONDS))
                 except queue.Empty:
                     pytest.fail(f"no line with {words}; seen: {seen}")
                 if all(word in seen[-1] for word in words):

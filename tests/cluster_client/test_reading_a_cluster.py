@@ -179,7 +179,7 @@ def table(kind: str, *cells: object, columns: bool) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("width", "cells"), [(jobs.Width.NARROW, ("a",)), (jobs.Width.WIDE, ("a", "<none>"))]
+    ("width", "cells"), [(jobs.Width.NARROW, ("a",)), (jobs.Width.WIDE, ("a", ""))]
 )
 def test_only_the_first_table_of_a_watch_names_its_columns(server, cluster, width, cells) -> None:
     server.tell(

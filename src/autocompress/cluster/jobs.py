@@ -206,8 +206,8 @@ def _places(columns: tuple[_Column, ...], width: Width) -> list[int]:
 
 
 def _text(cell: JsonValue) -> str:
-    if cell is None or cell == "":
-        return "<none>" if cell is None else ""
+    if cell is None:
+        return ""
     return cell if isinstance(cell, str) else json.dumps(cell)
 
 
