@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from autocompress.api.placement import require_cluster
 from autocompress.api.reading import check_job, read_job, read_job_file
+from autocompress.api.v1alpha1.fields import QUANTITY
 from autocompress.contract.errors import SpecError
 from job_samples import FAULTS, FULL, SMALLEST, with_changes
 
@@ -134,6 +135,11 @@ def test_what_the_reader_refuses_the_cluster_refuses(api, namespace, changes, to
     assert caught.value.code in (400, 422)
 
 
+SLOW = [
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.too_slow,
+    HealthCheck.filter_too_much,
+]
 VALUES = [
     *(True, 0, 1, 2, -1, 64, 65, 512, 65_536, 1 << 31, 1 << 50, (1 << 50) + 1),
     *("", "a", "A", "1", "0.5", "1e-3", "24Gi", "16Ei", "1.5", "0.3Ki", "x" * 64, "x" * 1025),
@@ -148,9 +154,9 @@ def places(value, path=()):
     """The path of everything inside a job's spec."""
     if path:
         yield path
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in entries if isinstance(value, dict | list) else ():
-        yield from places(inner, (*path, key))
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(inner, (*path, key))
 
 
 @st.composite
@@ -165,13 +171,12 @@ def jobs(draw):
             place = place[key]
         change = draw(st.sampled_from(["replace", "replace", "remove", "repeat", "add"]))
         if change == "replace":
-            place[last] = draw(st.sampled_from(VALUES))
+            place[last] = copy.deepcopy(draw(st.sampled_from(VALUES)))
         elif change == "remove":
             del place[last]
         elif change == "add" and isinstance(place, dict):
-            place[draw(st.sampled_from(["extra", "a", "nodes", "value"]))] = draw(
-                st.sampled_from(VALUES)
-            )
+            name = draw(st.sampled_from(["extra", "a", "nodes", "value"]))
+            place[name] = copy.deepcopy(draw(st.sampled_from(VALUES)))
         elif isinstance(place, list):
             place.append(copy.deepcopy(place[last]))
     return job
@@ -194,16 +199,37 @@ def accepted_there(api, namespace, job):
     return True, ""
 
 
-@settings(
-    max_examples=400,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=200, derandomize=True, suppress_health_check=SLOW)
 @given(job=jobs())
 def test_reader_and_cluster_agree_on_any_job(api, namespace, job):
     # Family budgets are compared as written by the cluster, and as what they mean by the reader.
     budgets = job["spec"].get("search")
     assume(not isinstance(budgets, dict) or not budgets.get("familyBudgets"))
+    here, why_here = accepted_here(job)
+    there, why_there = accepted_there(api, namespace, job)
+    assert here == there, why_here or why_there
+
+
+FREE_TEXTS = {
+    "budget__memory": st.from_regex(QUANTITY, fullmatch=True).map(lambda text: {"max": text}),
+    "search__learningRate": st.from_regex(
+        r"[0-9]{1,3}(\.[0-9]{1,3})?(e-?[0-9]{1,2})?", fullmatch=True
+    ),
+    "source__uri": st.one_of(
+        st.from_regex(r"(file|s3|hf|package):(//)?[a-zA-Z0-9./_ -]{1,12}", fullmatch=True),
+        st.text(max_size=8).map("file:///{}".format),
+        st.text(max_size=8).map("s3://bucket/{}".format),
+    ),
+    "target__engine__version": st.from_regex(r"[0-9.a-z+-]{1,8}", fullmatch=True),
+}
+
+
+@settings(max_examples=100, derandomize=True, suppress_health_check=SLOW)
+@given(data=st.data())
+@pytest.mark.parametrize("field", FREE_TEXTS)
+def test_reader_and_cluster_agree_on_any_text(api, namespace, field, data):
+    value = data.draw(FREE_TEXTS[field])
+    job = yaml.safe_load(with_changes(BASE, **{f"spec__{field}": value}))
     here, why_here = accepted_here(job)
     there, why_there = accepted_there(api, namespace, job)
     assert here == there, why_here or why_there

@@ -12,7 +12,7 @@ from autocompress.api.structural import Additions, Rule
 from autocompress.api.v1alpha1 import CompressionJob
 from autocompress.api.v1alpha1.artifacts import ArtifactsSpec
 from autocompress.api.v1alpha1.budget import BudgetSpec, LatencyLimit, MemoryLimit, ThroughputLimit
-from autocompress.api.v1alpha1.fields import Spec
+from autocompress.api.v1alpha1.fields import ROUNDED_BYTES, Spec
 from autocompress.api.v1alpha1.job import JobSpec
 from autocompress.api.v1alpha1.pods import (
     RESERVED_KEYS,
@@ -53,10 +53,11 @@ def _memory(field: str) -> Rule:
     # counts as an integer; its approximate value tells whole bytes from others.
     return Rule(
         expression=f"!has({value}) || (type({value}) == int ? {value} >= 1 : isQuantity({value}) "
-        f"&& {amount}.isGreaterThan(quantity('0')) "
+        f"&& !{amount}.isLessThan(quantity('1')) "
         f"&& {amount}.isLessThan(quantity('9223372036854775807')) "
-        f"&& ({amount}.isInteger() || {near} - double(int({near} + 0.5)) < 0.0001 "
-        f"&& double(int({near} + 0.5)) - {near} < 0.0001))",
+        f"&& ({amount}.isInteger() || {near} >= {ROUNDED_BYTES}.0 "
+        f"|| {near} - double(int({near} + 0.5)) < 0.001 "
+        f"&& double(int({near} + 0.5)) - {near} < 0.001))",
         message="give a whole number of bytes from 1 to below 2^63, such as 24Gi or 500Mi",
         field=field,
     )

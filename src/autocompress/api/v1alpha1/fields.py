@@ -94,31 +94,39 @@ def refuse(faults: Mapping[str, str]) -> None:
 
 #: A Kubernetes quantity; groups: number, suffix, exponent.
 QUANTITY = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([KMGTPE]i|[mkMGTPE])|[eE]([+-]?[0-9]{1,2}))?"
+QUANTITY_CHARACTERS = 32
 _SCALES = {
     "m": Fraction(1, 1000),
     **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", 1)},
 }
 _MAX_BYTES = (1 << 63) - 1
+#: From here on a part of a byte is not noticed, because the cluster's rule works with doubles.
+ROUNDED_BYTES = 1 << 40
 
 
 def parse_quantity(text: str | int) -> int:
     """Bytes of a Kubernetes quantity (``24Gi``, ``1.5G``, ``12e9``, ``1024``), exactly.
+
+    From 2^40 on, and within a thousandth of a whole number, it is rounded.
 
     Raises:
         ValueError: not a quantity, not a whole number of bytes, less than 1 or above 2^63 - 1.
     """
     # A YAML number without a suffix arrives as an integer; a boolean is one too, for Python.
     known = isinstance(text, str | int) and not isinstance(text, bool)
+    known = known and len(str(text)) <= QUANTITY_CHARACTERS
     found = re.fullmatch(QUANTITY, str(text), re.ASCII) if known else None
     if found is None:
         raise ValueError(f"{text!r} is not a quantity")
     number, suffix, exponent = found.groups()
     scale = Fraction(10) ** int(exponent or 0) * (_SCALES[suffix] if suffix else 1)
     size_bytes = Fraction(Decimal(number)) * scale
-    if size_bytes.denominator != 1 or not 1 <= size_bytes <= _MAX_BYTES:
+    whole_bytes = round(size_bytes)
+    is_whole = size_bytes >= ROUNDED_BYTES or abs(size_bytes - whole_bytes) < Fraction(1, 1000)
+    if not is_whole or not 1 <= size_bytes <= _MAX_BYTES:
         raise ValueError(f"{text!r} is not a whole number of bytes from 1 to 2^63 - 1")
-    return int(size_bytes)
+    return whole_bytes
 
 
 def _positive_rate(text: str) -> str:
@@ -135,7 +143,11 @@ Memory = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 1},
-                {"type": "string", "maxLength": 32, "pattern": f"^(?:{QUANTITY})$"},
+                {
+                    "type": "string",
+                    "maxLength": QUANTITY_CHARACTERS,
+                    "pattern": f"^(?:{QUANTITY})$",
+                },
             ],
             "x-kubernetes-int-or-string": True,
         }

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from autocompress.api.v1alpha1.fields import (
     QUANTITY,
+    QUANTITY_CHARACTERS,
     DnsName,
     Give,
     SecondsOrZero,
@@ -19,7 +20,7 @@ from autocompress.api.v1alpha1.fields import (
 )
 
 Amount = Annotated[
-    Annotated[str, StringConstraints(max_length=32, pattern=f"^(?:{QUANTITY})$")]
+    Annotated[str, StringConstraints(max_length=QUANTITY_CHARACTERS, pattern=f"^(?:{QUANTITY})$")]
     | Annotated[int, Field(ge=0)],
     Give("a Kubernetes quantity, for example 8, 500m or 16Gi"),
 ]
