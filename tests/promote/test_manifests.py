@@ -10,6 +10,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from autocompress.contract.errors import SpecError
+from autocompress.domain.architecture import Architecture, Attention, Mlp
+from autocompress.engines.vllm.arguments import completed, engine_arguments, kv_cache_bytes
+from autocompress.promote.deployment import Deployment, Overrides, plan_deployment
+from autocompress.promote.files import render
+from autocompress.promote.job_object import JobObject, read_object
+from autocompress.promote.manifests import Format, manifests
+from autocompress.promote.verdict import prove
 from job_objects import (
     CPU_TARGET,
     DIGEST,
@@ -21,15 +30,6 @@ from job_objects import (
     changed,
     finished,
 )
-
-from autocompress.contract.errors import SpecError
-from autocompress.domain.architecture import Architecture, Attention, Mlp
-from autocompress.engines.vllm.arguments import completed, engine_arguments, kv_cache_bytes
-from autocompress.promote.deployment import Deployment, Overrides, plan_deployment
-from autocompress.promote.files import render
-from autocompress.promote.job_object import JobObject, read_object
-from autocompress.promote.manifests import Format, manifests
-from autocompress.promote.verdict import prove
 
 MODEL = Architecture(
     hidden_size=64,
@@ -140,7 +140,8 @@ def test_what_the_measuring_pods_got_the_server_gets() -> None:
     pod = deployment["spec"]["template"]["spec"]
     server = containers(deployment)["server"]
     assert pod["nodeSelector"] == {"pool": "inference"}
-    assert pod["tolerations"] == [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert [each["key"] for each in pod["tolerations"]] == ["nvidia.com/gpu", "gpu"]
+    assert pod["tolerations"][1] == template["tolerations"][0]
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["runtimeClassName"] == "nvidia"
     assert server["image"] == IMAGE
@@ -165,6 +166,26 @@ def test_a_gpu_server_runs_on_whole_gpus_of_the_measured_product() -> None:
         assert rules["nvidia.com/gpu.product", "In"] == ["NVIDIA-L40S"]
         assert rules["nvidia.com/gpu.sharing-strategy", "NotIn"] == ["time-slicing", "mps"]
     assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+
+
+def test_a_server_asks_for_the_devices_that_the_job_names() -> None:
+    accelerator = {
+        **{"kind": "GPU", "product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"},
+        **{"minMemory": "9Gi", "minComputeMajor": 8},
+    }
+    engine = {"name": "VLLM", "version": "0.32.0"}
+    resources = {"limits": {"nvidia.com/mig-1g.10gb": 1}}
+    found = changed(
+        finished({**GPU_TARGET, "accelerator": accelerator, "engine": engine}),
+        spec__stageTemplates=[{"name": "Validate", "resources": resources}],
+    )
+    pod = written(found, Format.VLLM)["Deployment"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/mig-1g.10gb": "1"}
+    node_affinity = pod["affinity"]["nodeAffinity"]
+    (term,) = node_affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    rules = {(each["key"], each["operator"]): each["values"] for each in term["matchExpressions"]}
+    assert rules["nvidia.com/gpu.memory", "Gt"] == ["9215"]
+    assert rules["nvidia.com/gpu.compute.major", "Gt"] == ["7"]
 
 
 def test_tensorrt_llm_is_served_by_its_own_server() -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from autocompress.api.gpu_nodes import GPU_RESOURCE
 from autocompress.api.names import (
     ANNOTATION_BUDGET,
     ANNOTATION_MODEL_DIGEST,
@@ -173,9 +174,9 @@ def _resources(
             limits.pop(name, None)
         elif name not in requests and name not in limits and default:
             requests[name] = default
-    if target.accelerator.kind is AcceleratorKind.GPU:
-        requests.pop("nvidia.com/gpu", None)
-        limits["nvidia.com/gpu"] = str(target.accelerator.count)
+    named = given.claims or any(name.startswith("nvidia.com/") for name in (*requests, *limits))
+    if target.accelerator.kind is AcceleratorKind.GPU and not named:
+        limits[GPU_RESOURCE] = str(target.accelerator.count)
     return requests, limits
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from autocompress.api.gpu_nodes import GPU_RESOURCE, Requirement, Use, node_terms
 from autocompress.api.names import CACHE_DIR
-from autocompress.domain.deployment import Accelerator, AcceleratorKind
 from autocompress.promote.deployment import Deployment, Storage
 
 Json = dict[str, JsonValue]
@@ -19,6 +19,8 @@ MODEL_DIR = "/model"
 PORT = 8000
 FETCH_CONTAINER = "fetch-model"
 SERVER_CONTAINER = "server"
+
+_SCRATCH = "/tmp"  # an emptyDir of the pod's own
 
 _CONTAINER_SECURITY: Json = {
     "allowPrivilegeEscalation": False,
@@ -43,6 +45,7 @@ def pod_spec(deployment: Deployment) -> Json:
     """A pod that fetches the model, checks it, and serves it."""
     return {
         "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
         "securityContext": _POD_SECURITY,
         "initContainers": [fetch_container(deployment)],
         "containers": [_server_container(deployment)],
@@ -132,8 +135,14 @@ def placement(deployment: Deployment) -> Json:
             },
         )
         placed.update(given)
-    terms = _node_terms(deployment.accelerator)
+    terms: list[JsonValue] = [
+        {"matchExpressions": [_expression(part) for part in term]}
+        for term in node_terms(deployment.accelerator, Use.MEASURE)
+    ]
     if terms:
+        tolerations = placed.setdefault("tolerations", [])
+        assert isinstance(tolerations, list)
+        tolerations.insert(0, {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"})
         placed["affinity"] = {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
@@ -143,9 +152,10 @@ def placement(deployment: Deployment) -> Json:
 
 
 def scratch_volumes() -> list[JsonValue]:
-    """Where a container may write: its cache, and shared memory between the engine's processes."""
+    """Where a container may write: cache, scratch, memory that an engine's processes share."""
     return [
         {"name": "cache", "emptyDir": {}},
+        {"name": "scratch", "emptyDir": {}},
         {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
     ]
 
@@ -154,6 +164,7 @@ def scratch_mounts() -> list[JsonValue]:
     """Those volumes in a container."""
     return [
         {"name": "cache", "mountPath": CACHE_DIR},
+        {"name": "scratch", "mountPath": _SCRATCH},
         {"name": "shared-memory", "mountPath": "/dev/shm"},
     ]
 
@@ -189,25 +200,8 @@ def _storage_env(storage: Storage) -> list[Json]:
     return env
 
 
-def _node_terms(accelerator: Accelerator) -> list[JsonValue]:
-    """Whole, unshared GPUs of the product; alternatives, as MIG is told in two ways."""
-    if accelerator.kind is not AcceleratorKind.GPU:
-        return []
-    whole: list[JsonValue] = [
-        _where("nvidia.com/gpu.product", "In", accelerator.product or ""),
-        _where("nvidia.com/gpu.sharing-strategy", "NotIn", "time-slicing", "mps"),
-    ]
-    return [
-        {"matchExpressions": [*whole, _where("nvidia.com/mig.config", "DoesNotExist")]},
-        {
-            "matchExpressions": [
-                *whole,
-                _where("nvidia.com/mig.config", "In", "all-disabled"),
-                _where("nvidia.com/mig.config.state", "NotIn", "pending", "rebooting", "failed"),
-            ]
-        },
-    ]
-
-
-def _where(key: str, operator: str, *values: str) -> Json:
-    return {"key": key, "operator": operator, **({"values": [*values]} if values else {})}
+def _expression(requirement: Requirement) -> Json:
+    found: Json = {"key": requirement.key, "operator": requirement.operator.value}
+    if requirement.values:
+        found["values"] = list(requirement.values)
+    return found
