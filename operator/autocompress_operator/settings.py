@@ -48,6 +48,10 @@ def _words(text: object) -> object:
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Image = Annotated[str, Field(min_length=1, max_length=512)]
+UserId = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    BeforeValidator(lambda text: None if text == "Image" else text),
+]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 
@@ -96,6 +100,8 @@ class Settings(BaseModel):
     cleanup_seconds: Seconds = 900
     #: What a stage has to write a checkpoint after it was asked to stop.
     stage_stop_seconds: Seconds = 120
+    #: User and group of stage pods; Image leaves both to the image (OpenShift picks its own).
+    stage_user_id: UserId = 65532
     #: Keys that are worked on at the same time.
     workers: Annotated[int, Field(ge=1, le=64)] = 8
 
