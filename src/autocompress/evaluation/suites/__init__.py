@@ -35,7 +35,7 @@ _SUITES = (
             "truthfulqa_mc1": 30,
             "humaneval_choice": 10,
         },
-        text_bytes=8_000,
+        text_bytes=6_000,
     ),
     Suite(
         name="full",
