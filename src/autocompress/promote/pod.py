@@ -180,7 +180,11 @@ def _env(deployment: Deployment, ours: list[Json]) -> list[JsonValue]:
 
 
 def _scratch_env() -> list[Json]:
-    return [{"name": name, "value": CACHE_DIR} for name in ("AUTOCOMPRESS_CACHE", "HOME", "TMPDIR")]
+    return [
+        {"name": "AUTOCOMPRESS_CACHE", "value": CACHE_DIR},
+        {"name": "HOME", "value": _SCRATCH},
+        {"name": "TMPDIR", "value": _SCRATCH},
+    ]
 
 
 def _storage_env(storage: Storage) -> list[Json]:
