@@ -1,99 +1,26 @@
-"""Which nodes fit a target: label requirements, as a pod's affinity and as a judgement of nodes."""
+"""Which nodes fit a target, and what is there instead where none does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from autocompress.api.gpu_nodes import (
+    COMPUTE_MAJOR_LABEL,
+    MEMORY_LABEL,
+    MIG_CONFIG_LABEL,
+    PRODUCT_LABEL,
+    SHARING_LABEL,
+    SLICE_MARK,
+    Use,
+    node_terms,
+)
 from autocompress.api.v1alpha1.status import FailureReason
 from autocompress.domain.deployment import Accelerator
 from autocompress_operator.snapshot import Node
 
-GPU_RESOURCE = "nvidia.com/gpu"
-
-_PRODUCT = "nvidia.com/gpu.product"
-_MEMORY_MIB = "nvidia.com/gpu.memory"
-_COMPUTE_MAJOR = "nvidia.com/gpu.compute.major"
-_SHARING = "nvidia.com/gpu.sharing-strategy"
-_MIG_CONFIG = "nvidia.com/mig.config"
-_MIG_STATE = "nvidia.com/mig.config.state"
-
-_MIB = 1 << 20
-#: A slice's product reads A100-SXM4-40GB-MIG-1g.5gb.
-_SLICE = "-MIG-"
 _SHARED = "-SHARED"
 _NAMES_SHOWN = 3
-
-
-class Operator(StrEnum):
-    """How a requirement compares, as in a node selector."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    GREATER = "Gt"
-    ABSENT = "DoesNotExist"
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """What one label of a node must be."""
-
-    key: str
-    operator: Operator
-    values: tuple[str, ...] = ()
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """As the scheduler evaluates it: NotIn admits nodes without the label."""
-        value = labels.get(self.key)
-        match self.operator:
-            case Operator.IN:
-                return value in self.values
-            case Operator.NOT_IN:
-                return value not in self.values
-            case Operator.ABSENT:
-                return value is None
-            case Operator.GREATER:
-                return value is not None and value.isdigit() and int(value) > int(self.values[0])
-
-
-Term = tuple[Requirement, ...]
-"""Requirements that must all hold; of several terms one must."""
-
-
-class Use(StrEnum):
-    """Whether figures of the deployment are measured on the device."""
-
-    MEASURE = "Measure"
-    COMPUTE = "Compute"
-
-
-def node_terms(accelerator: Accelerator, use: Use) -> tuple[Term, ...]:
-    """What a node must be for a GPU target; none for a target that runs on processors."""
-    if accelerator.product is None:
-        return ()
-    device = (Requirement(_PRODUCT, Operator.IN, (accelerator.product,)), *_bounds(accelerator))
-    if use is Use.MEASURE:
-        device += (Requirement(_SHARING, Operator.NOT_IN, ("time-slicing", "mps")),)
-    settled = Requirement(_MIG_STATE, Operator.NOT_IN, ("pending", "rebooting", "failed"))
-    if _SLICE in accelerator.product:
-        return ((*device, settled),)
-    # A node that is being divided, or divided with the mixed strategy, keeps the product's name.
-    return (
-        (*device, Requirement(_MIG_CONFIG, Operator.ABSENT)),
-        (*device, Requirement(_MIG_CONFIG, Operator.IN, ("all-disabled",)), settled),
-    )
-
-
-def _bounds(accelerator: Accelerator) -> Term:
-    bounds: Term = ()
-    if accelerator.min_memory_bytes is not None:
-        least_mib = -(-accelerator.min_memory_bytes // _MIB)
-        bounds += (Requirement(_MEMORY_MIB, Operator.GREATER, (str(least_mib - 1),)),)
-    if accelerator.min_compute_major is not None:
-        below = str(accelerator.min_compute_major - 1)
-        bounds += (Requirement(_COMPUTE_MAJOR, Operator.GREATER, (below,)),)
-    return bounds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,18 +61,20 @@ def find_nodes(accelerator: Accelerator, nodes: Sequence[Node]) -> Found | Missi
 
 
 def _missing(product: str, accelerator: Accelerator, nodes: Sequence[Node]) -> Missing:
-    alike = [node for node in nodes if _base(node.labels.get(_PRODUCT, "")) == _base(product)]
+    alike = [node for node in nodes if _base(node.labels.get(PRODUCT_LABEL, "")) == _base(product)]
     if not alike:
-        there = sorted({node.labels[_PRODUCT] for node in nodes if _PRODUCT in node.labels})
+        there = sorted(
+            {node.labels[PRODUCT_LABEL] for node in nodes if PRODUCT_LABEL in node.labels}
+        )
         return Missing(
             reason=FailureReason.NO_MATCHING_NODE,
-            message=f"No node has the label {_PRODUCT}={product}"
+            message=f"No node has the label {PRODUCT_LABEL}={product}"
             + (f"; there are {_listed(there)}" if there else "; no node has this label")
             + ". Waiting for one: add a node, or name another product in a new job.",
         )
-    divided = [node.name for node in alike if _divided(node) != (_SLICE in product)]
-    if len(divided) == len(alike) or _SLICE in product:
-        whole = "a slice of its own name" if _SLICE in product else "a whole GPU"
+    divided = [node.name for node in alike if _divided(node) != (SLICE_MARK in product)]
+    if len(divided) == len(alike) or SLICE_MARK in product:
+        whole = "a slice of its own name" if SLICE_MARK in product else "a whole GPU"
         return Missing(
             reason=FailureReason.MIG_MISMATCH,
             message=f"{product} is there on {_listed(n.name for n in alike)}, but not as {whole}: "
@@ -164,22 +93,24 @@ def _missing(product: str, accelerator: Accelerator, nodes: Sequence[Node]) -> M
         reason=FailureReason.NO_MATCHING_NODE,
         message=f"{product} is there on {_listed(n.name for n in rest)}, but not with the "
         "memory or compute capability that target.accelerator asks for, or without the labels "
-        f"{_MEMORY_MIB} and {_COMPUTE_MAJOR} that would tell.",
+        f"{MEMORY_LABEL} and {COMPUTE_MAJOR_LABEL} that would tell.",
     )
 
 
 def _base(product: str) -> str:
-    return product.removesuffix(_SHARED).partition(_SLICE)[0]
+    return product.removesuffix(_SHARED).partition(SLICE_MARK)[0]
 
 
 def _divided(node: Node) -> bool:
-    config = node.labels.get(_MIG_CONFIG, "all-disabled")
-    return _SLICE in node.labels.get(_PRODUCT, "") or config != "all-disabled"
+    config = node.labels.get(MIG_CONFIG_LABEL, "all-disabled")
+    return SLICE_MARK in node.labels.get(PRODUCT_LABEL, "") or config != "all-disabled"
 
 
 def _shares(node: Node) -> bool:
-    sharing = node.labels.get(_SHARING, "none")
-    return sharing in ("time-slicing", "mps") or node.labels.get(_PRODUCT, "").endswith(_SHARED)
+    sharing = node.labels.get(SHARING_LABEL, "none")
+    return sharing in ("time-slicing", "mps") or node.labels.get(PRODUCT_LABEL, "").endswith(
+        _SHARED
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

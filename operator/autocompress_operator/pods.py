@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pydantic import BaseModel, JsonValue
 
 from autocompress.api import names
+from autocompress.api.gpu_nodes import GPU_RESOURCE, Requirement, Use, node_terms
 from autocompress.api.v1alpha1 import API_VERSION, KIND, CompressionJob
 from autocompress.api.v1alpha1.running import StageTemplate
 from autocompress.domain.deployment import Accelerator, AcceleratorKind, EngineName
-from autocompress_operator.gpus import GPU_RESOURCE, Requirement, Use, node_terms
 from autocompress_operator.settings import Settings
 from autocompress_operator.snapshot import JobObject, JsonObject
 from autocompress_operator.work import STAGES, STEPS, Work

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
+from autocompress.api.gpu_nodes import GPU_RESOURCE
 from autocompress.api.names import (
     ANNOTATION_ATTEMPT,
     ANNOTATION_INPUT_DIGEST,
@@ -23,7 +24,6 @@ from autocompress.api.reading import check_job
 from autocompress.api.v1alpha1 import API_VERSION, KIND, CompressionJob
 from autocompress.api.v1alpha1.status import CompressionJobStatus
 from autocompress.contract.errors import SpecError
-from autocompress_operator.gpus import GPU_RESOURCE
 from autocompress_operator.snapshot import (
     Child,
     ChildKind,
