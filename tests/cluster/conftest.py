@@ -4,12 +4,18 @@ Where neither programs nor a kubeconfig are named, these tests are skipped.
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from clusters import MISSING, PROGRAMS, VERSIONS, Clusters, install_crd, make_namespace
 
 HERE = Path(__file__).parent
+
+
+def pytest_configure():
+    """A run that is asked to stop ends like one that is interrupted: its clusters are stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
