@@ -343,6 +343,9 @@ def _conclude(
     # Through the schema once: times in whole seconds, texts in their bounds.
     status = CompressionJobStatus.model_validate(status.model_dump(mode="json", exclude_none=True))
     actions, due = course.actions, course.due
+    if before.completion_time is not None and not over:
+        # Nothing may run under conditions that say it is over: first they are written.
+        actions, due = (), now
     if over:
         removal = _time_to_live(owner, status)
         if removal is not None and now >= removal:

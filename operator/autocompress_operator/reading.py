@@ -57,6 +57,7 @@ class _Raw(BaseModel):
 
 class _Owner(_Raw):
     kind: str = ""
+    name: str = ""
     uid: str
     controller: bool = False
 
@@ -390,6 +391,7 @@ def read_workload(raw: JsonValue) -> Workload | None:
     words = evicted if preempted else reserved
     return Workload(
         owner_uid=owner.uid,
+        owner_name=owner.name,
         admitted=status.holds("Admitted"),
         message=words.message if words else "",
         preempted=preempted,

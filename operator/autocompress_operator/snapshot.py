@@ -169,6 +169,7 @@ class Workload:
     """Kueue's view of a child."""
 
     owner_uid: str
+    owner_name: str
     admitted: bool
     #: Why not, in Kueue's words; empty while it has not looked yet.
     message: str

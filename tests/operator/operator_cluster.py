@@ -357,8 +357,10 @@ class ModelCluster:
         return read_job_object(self.job).status
 
     def condition(self, type_):
-        found = next(c for c in self.job["status"]["conditions"] if c["type"] == type_)
-        return found["status"], found["reason"]
+        for found in self.job["status"].get("conditions", []):
+            if found["type"] == type_:
+                return found["status"], found["reason"]
+        return "Unknown", "Pending"
 
     @property
     def stages(self):
