@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 
@@ -24,6 +25,9 @@ def main() -> int:
         quiet=settings.log_level in ("WARNING", "ERROR"),
         log_format=kopf.LogFormat.JSON,
     )
+    # Of every event that it was handled, of every probe that it was answered.
+    for chatty in ("kopf.objects", "kopf.activities", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         asyncio.run(run_operator(settings))
     except kopf.LoginError as error:

@@ -37,24 +37,22 @@ class Handlers:
         for resource in watched:
             place = (resource.group, resource.version, resource.kind.value)
             name = resource.kind.value
-            kopf.index(*place, id=name, registry=registry)(partial(self.seen, resource=resource))
-            kopf.on.event(*place, id=name, registry=registry)(
-                partial(self.passed, resource=resource)
-            )
+            kopf.index(*place, id=name, registry=registry)(partial(self.seen, of=resource))
+            kopf.on.event(*place, id=name, registry=registry)(partial(self.passed, of=resource))
 
-    async def seen(self, *, body: kopf.Body, resource: Resource, **_: object) -> None:
+    async def seen(self, *, body: kopf.Body, of: Resource, **_: object) -> None:
         """A version of an object."""
         try:
-            changed = self._store.put(resource.kind, cast(JsonValue, dict(body)))
+            changed = self._store.put(of.kind, cast(JsonValue, dict(body)))
         except UnreadableError as error:
-            logger.error("%s %s: %s", resource.kind, body.metadata.name, error)
+            logger.error("%s %s: %s", of.kind, body.metadata.name, error)
             return
         for key in changed:
             self._changed(key)
 
-    async def passed(self, *, event: kopf.RawEvent, resource: Resource, **_: object) -> None:
+    async def passed(self, *, event: kopf.RawEvent, of: Resource, **_: object) -> None:
         """The same again, and the end of an object."""
         self._filled()
         if event["type"] == "DELETED":
-            for key in self._store.drop(resource.kind, cast(JsonValue, event["object"])):
+            for key in self._store.drop(of.kind, cast(JsonValue, event["object"])):
                 self._changed(key)

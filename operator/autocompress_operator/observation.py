@@ -120,7 +120,7 @@ def _going(
         return refused
     if any(pod.phase is Phase.FAILED for pod in pods):
         return Retrying(failure=last_failure(child.work, pods))
-    return _waiting(child.work, "its pod to be created")
+    return _waiting(child.work)
 
 
 def _ended(child: Child, pods: Sequence[Pod]) -> Observation:
@@ -215,13 +215,13 @@ def _wait(work: Work, pod: Pod, start_grace: timedelta) -> Pending:
             failed, what = trouble
             since = pod.scheduled or pod.created
             return Pending(reason=failed, message=what, until=since + start_grace, pod=pod)
-    return _waiting(work, "its container to start", pod=pod)
+    return _waiting(work, pod=pod)
 
 
-def _waiting(work: Work, what: str, *, pod: Pod | None = None) -> Pending:
+def _waiting(work: Work, *, pod: Pod | None = None) -> Pending:
     return Pending(
         reason=ConditionReason.STAGE_PENDING,
-        message=f"{title(work)} waits for {what}.",
+        message=f"{title(work)} is about to start.",
         pod=pod,
     )
 

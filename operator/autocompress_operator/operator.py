@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import aiohttp
 import kopf
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, disable_created_metrics, start_http_server
 
 from autocompress_operator.apply import ApiCluster
 from autocompress_operator.cache import Cache
@@ -59,6 +59,7 @@ class _Operator:
         self._activity = WatchActivity(time.time)
         self._queue = Queue(time.monotonic)
         self._cache = Cache(nodes={} if settings.nodes is Switch.ENABLED else None)
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._metrics = OperatorMetrics(self._registry)
         login = log_in(self._kopf_settings, self._activity)
