@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-import inspect
-import json
-import shutil
-import textwrap
-import typing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from small_job import make_parent, make_text, write_profile
+from transformers import AutoModelForCausalLM
 
 import autocompress.models  # noqa: F401  # registers the model class
-from autocompress.contract.documents import dump, load
+from autocompress.contract.documents import load
 from autocompress.contract.errors import StoppedError
+from autocompress.contract.progress import Figure
 from autocompress.contract.stage import Manifest, Stage, output_digest
-from autocompress.cost.exchange import write_shared
-from autocompress.cost.space import default_space
 from autocompress.domain.architecture import Architecture
 from autocompress.domain.budget import Budget, Limit, Metric
 from autocompress.domain.deployment import Precision
@@ -32,30 +25,12 @@ from autocompress.domain.job import (
     TextSettings,
 )
 from autocompress.domain.records import RecoveryCurve, SearchTrace
-from autocompress.engines.capabilities import capabilities, restrict
-from autocompress.models.checkpoint import open_checkpoint, read_architecture
+from autocompress.models.checkpoint import open_checkpoint
 from autocompress.recover import stage as recover
 from autocompress.search import stage as search
 from autocompress.stages.context import StageContext
 from autocompress.store.directory import DirectoryStore
-from autocompress.testing.byte_tokenizer import save_byte_tokenizer
-from autocompress.testing.costs import made_up_model
 from autocompress.training import distil
-
-CONFIG = {
-    "vocab_size": 256,
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 10000.0,
-    "max_position_embeddings": 512,
-    "tie_word_embeddings": True,
-}
 
 
 class Recorder:
@@ -63,12 +38,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.figures: dict[Figure, float] = {}
 
     def task(self, name: str, total: float) -> None:
         del name, total
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         del amount, note
+
+    def measure(self, figure: Figure, value: float) -> None:
+        self.figures[figure] = value
 
     def say(self, message: str) -> None:
         self.said.append(message)
@@ -79,18 +58,12 @@ class Bench:
 
     def __init__(self, job: Job, root: Path) -> None:
         self.root, self.store = root, DirectoryStore(root / "store")
-        parent = root / "parent"
-        torch.manual_seed(0)
-        LlamaForCausalLM(LlamaConfig(**CONFIG)).save_pretrained(parent)
-        save_byte_tokenizer(parent)
-        text = root / "text"
-        text.mkdir()
-        for module in (argparse, inspect, shutil, textwrap, typing, json):
-            (text / f"{module.__name__}.txt").write_text(inspect.getsource(module))
+        make_parent(root / "parent")
+        make_text(root / "text")
         limit = Limit(metric=Metric.TIME_PER_OUTPUT_TOKEN, percentile=50, percent_of_parent=90)
         self.job = replace(
             job,
-            source=ModelSource(uri=parent.as_uri()),
+            source=ModelSource(uri=(root / "parent").as_uri()),
             target=replace(job.target, precision=Precision.FP32),
             budget=Budget(limits=(limit,)),
             search=SearchSettings(
@@ -99,21 +72,9 @@ class Bench:
             recovery=RecoverySettings(
                 tokens=640, step_tokens=64, sequence_tokens=64, checkpoint_every_steps=3
             ),
-            text=TextSettings(uri=text.as_uri()),
+            text=TextSettings(uri=(root / "text").as_uri()),
         )
-        self.space = restrict(
-            default_space(read_architecture(parent)[0], self.job.search),
-            capabilities(job.target.engine, job.target.accelerator),
-        )
-        profile = root / "profile"
-        model = made_up_model(self.space, self.job.workload)
-        write_shared(
-            profile,
-            table=model.table,
-            parent_costs=model.parent_costs,
-            held_out=model.held_out,
-        )
-        (profile / "space.json").write_bytes(dump(self.space))
+        self.space = write_profile(root / "profile", self.job)
 
     def context(self, output: str, **inputs: str) -> StageContext:
         folder = self.root / output
@@ -195,7 +156,10 @@ def test_a_stopped_recovery_ends_like_one_that_was_not(bench: Bench, monkeypatch
 
 def test_the_recovered_model_is_what_was_chosen_and_loads_anywhere(bench: Bench):
     search.run(bench.context("search", profile="profile"))
-    recover.run(bench.context("out", search="search"))
+    context = bench.context("out", search="search")
+    recover.run(context)
+    assert context.progress.figures[Figure.TRAINED_TOKENS] == 640
+    assert context.progress.figures[Figure.LEARNING_RATE] == pytest.approx(3e-5)
     data = (bench.root / "search" / "architecture.json").read_bytes()
     chosen = load(Architecture, data, name="architecture.json")
     folder = bench.root / "out" / "model"

@@ -5,6 +5,7 @@ before and after.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,15 +26,17 @@ from autocompress.cli.setting import (
     read_text,
 )
 from autocompress.cli.termination import SummaryFile, faults_left_in, leave_report
+from autocompress.cli.together import find_node, run_together
 from autocompress.contract.documents import dump
 from autocompress.contract.errors import SpecError
-from autocompress.contract.progress import Both, Progress
+from autocompress.contract.progress import Both, Progress, Silent
 from autocompress.contract.stage import Manifest, Outcome, Stage, Summary
 from autocompress.contract.termination import StageReport
 from autocompress.display import open_display
 from autocompress.local import run_stages, stage_command
-from autocompress.stages.execute import Workplace, execute
+from autocompress.stages.execute import Workplace, assist, execute
 from autocompress.stages.reporting import stage_report
+from autocompress.stages.seats import Node, Seat, read_seat
 from autocompress.stages.users import check_user, clean_up
 
 User = Annotated[
@@ -91,12 +94,27 @@ def stage(
     ] = None,
     user: User = None,
     as_json: AsJson = False,
-) -> None:
-    """Run one stage of a job; a finished one returns its recorded summary at once."""
+) -> int:
+    """Run one stage of a job; a finished one returns its recorded summary at once.
+
+    Recovery runs on several GPUs, or on several nodes that the environment tells of as torchrun
+    would (PET_NNODES and so on): this command then starts a process for each GPU.
+    """
     with faults_left_in(summary_file, name.value):
         if user is not None:
             check_user(user)
-        with _progress(name, progress_port, as_json=as_json) as progress:
+        node = _node(name, job_file)
+        if node is not None and node.processes > 1:
+            options = [*(["--store", store] if store else []), *(["--json"] if as_json else [])]
+            options += ["--user", user] if user else []
+
+            def command(seat: Seat, file: Path) -> list[str]:
+                own = ["--summary-file", str(file), *_port_option(progress_port, seat)]
+                return stage_command(name, job_file, [*options, *own])
+
+            return run_together(node, command, summary_file)
+        seat = _seat(name, node)
+        with _progress(name, progress_port, seat, as_json=as_json) as progress:
             setting = open_setting(job_file, store)
             workplace = Workplace(
                 store=setting.store,
@@ -104,10 +122,10 @@ def stage(
                 cache_dir=setting.cache_dir,
                 progress=progress,
                 user=user,
+                nodes=seat.nodes if seat else 1,
             )
-            finished = execute(
-                name, setting.job, workplace, source_revision=setting.source_revision
-            )
+            work = execute if seat is None or seat.leads else assist
+            finished = work(name, setting.job, workplace, source_revision=setting.source_revision)
             report = stage_report(
                 name,
                 setting.job,
@@ -118,9 +136,10 @@ def stage(
             if report.message:
                 progress.say(report.message)
         leave_report(summary_file, report)
-    if as_json:
+    if as_json and (seat is None or seat.leads):
         summary = finished[name].summary or Summary(stage=name)
         typer.echo(dump(summary).decode(), nl=False)
+    return 0
 
 
 def preflight(
@@ -181,8 +200,30 @@ def cleanup(
     _show(report, as_json=as_json)
 
 
+def _node(name: Stage, job_file: Path) -> Node | None:
+    """The place of this machine in a recovery, unless this process has its seat already."""
+    if name is not Stage.RECOVER or read_seat(os.environ) is not None:
+        return None
+    return find_node(read_job(read_text(job_file), name=str(job_file)).to_domain())
+
+
+def _seat(name: Stage, node: Node | None) -> Seat | None:
+    """The seat of this process in a recovery; the stage reads it from the environment too."""
+    if name is not Stage.RECOVER:
+        return None
+    if node is not None:
+        (seat,) = node.seats()
+        os.environ.update(seat.environment())
+    return read_seat(os.environ)
+
+
 @contextmanager
-def _progress(stage: Stage, port: int | None, *, as_json: bool) -> Iterator[Progress]:
+def _progress(
+    stage: Stage, port: int | None, seat: Seat | None, *, as_json: bool
+) -> Iterator[Progress]:
+    if seat is not None and seat.local_rank > 0:
+        yield Silent()  # the first process of the machine speaks for it
+        return
     display = open_display(stage.value, as_json=as_json)
     try:
         if port is None:
@@ -196,6 +237,10 @@ def _progress(stage: Stage, port: int | None, *, as_json: bool) -> Iterator[Prog
                 yield Both(display, served)
     finally:
         display.close()
+
+
+def _port_option(port: int | None, seat: Seat) -> list[str]:
+    return [] if port is None or seat.local_rank > 0 else ["--progress-port", str(port)]
 
 
 def _show(report: StageReport, *, as_json: bool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,18 +15,22 @@ from autocompress.contract.documents import dump
 from autocompress.contract.stage import Stage, Summary
 from autocompress.domain.architecture import Architecture
 from autocompress.domain.job import RecoverySettings
-from autocompress.domain.records import RecoveryCurve
+from autocompress.domain.records import RecoveryCurve, RecoveryPoint
 from autocompress.engines.capabilities import capabilities
 from autocompress.families.formats import ExportFormat
 from autocompress.models import checkpoint as models
 from autocompress.models.heterogeneous import HeterogeneousForCausalLM
 from autocompress.sources.fetch import fetch_parent
 from autocompress.stages.context import StageContext
+from autocompress.stages.seats import read_seat
 from autocompress.text.corpus import load_corpus
 from autocompress.text.documents import Split
 from autocompress.text.windows import windows
 from autocompress.training import runtime
+from autocompress.training.checkpoint import newest_folder
 from autocompress.training.distil import DistillationPlan, distil
+from autocompress.training.figures import WithFigures
+from autocompress.training.parallel import Peers, StepShape, joined
 from autocompress.training.stopping import stop_on_signal
 from autocompress.weights.export import export
 from autocompress.weights.pruned import read_chosen, slice_chosen
@@ -33,11 +39,20 @@ from autocompress.weights.pruned import read_chosen, slice_chosen
 #: share of those trained on, so that a short recovery is not spent on reading its own loss.
 VALIDATION_TOKENS = 4096
 VALIDATION_SHARE = 0.1
+_CHECKPOINTS = "training"
 
 
 def run(context: StageContext) -> Summary:
-    """Leave ``model/`` (what the engine loads) and ``curve.json``."""
+    """Leave ``model/`` (what the engine loads) and ``curve.json``.
+
+    With a seat among others, train together with them; the first process alone leaves something.
+    """
     settings = context.job.recovery
+    seat = read_seat(os.environ)
+    peers = None
+    if seat is not None and seat.size > 1:
+        shape = StepShape(rows=_step_rows(settings), row_tokens=settings.sequence_tokens)
+        peers = context.finishing.enter_context(joined(seat, shape))
     device = runtime.prepare(settings.seed)
     search = context.inputs[Stage.SEARCH]
     architecture = read_chosen(search)
@@ -50,15 +65,9 @@ def run(context: StageContext) -> Summary:
         student = models.load(sliced, dtype).to(device)
         teacher = models.load(parent, dtype).to(device).eval()
         plan = _plan(context, parent, student, teacher, settings)
-        with stop_on_signal() as stop:
-            points = distil(
-                student,
-                teacher,
-                plan,
-                checkpoints=context.checkpoint_dir / "training",
-                progress=context.progress,
-                stop=stop,
-            )
+        points = _train(context, student, teacher, plan, peers)
+        if peers is not None and not peers.leads:
+            return Summary(stage=Stage.RECOVER)
         trained = scratch / "trained"
         precision = getattr(torch, context.job.target.precision.torch_name)
         models.save(student.to(precision).cpu(), trained, parent)
@@ -66,10 +75,46 @@ def run(context: StageContext) -> Summary:
         able = capabilities(target.engine, target.accelerator)
         formats = tuple(ExportFormat(item) for item in able.export_formats)
         chosen = export(trained, context.output_dir / "model", formats)
-    shutil.rmtree(context.checkpoint_dir / "training", ignore_errors=True)
+    shutil.rmtree(context.checkpoint_dir / _CHECKPOINTS, ignore_errors=True)
     curve = RecoveryCurve(points=points, tokens=points[-1].tokens)
     (context.output_dir / "curve.json").write_bytes(dump(curve))
     return _summary(curve, architecture, chosen)
+
+
+def _train(
+    context: StageContext,
+    student: HeterogeneousForCausalLM,
+    teacher: HeterogeneousForCausalLM,
+    plan: DistillationPlan,
+    peers: Peers | None,
+) -> tuple[RecoveryPoint, ...]:
+    folder = context.checkpoint_dir / _CHECKPOINTS
+    progress = WithFigures(
+        context.progress,
+        steps=plan.steps,
+        step_tokens=context.job.recovery.step_tokens,
+        learning_rate=plan.learning_rate,
+    )
+    if peers is None:
+        with stop_on_signal() as stop:
+            return distil(
+                *(student, teacher, plan), checkpoints=folder, progress=progress, stop=stop
+            )
+    peers.share_folder(newest_folder(folder), folder)
+    own = replace(
+        plan,
+        rows=peers.own_rows(plan.rows),
+        rows_per_step=peers.own_step_rows,
+        # The first process validates; the others read as little as they can.
+        validation_rows=plan.validation_rows if peers.leads else plan.validation_rows[:1],
+    )
+    with peers.stop_on_signal() as stop:
+        points = distil(*(student, teacher, own), checkpoints=folder, progress=progress, stop=stop)
+        return peers.whole_points(points)
+
+
+def _step_rows(settings: RecoverySettings) -> int:
+    return settings.step_tokens // settings.sequence_tokens
 
 
 def _plan(
@@ -100,7 +145,7 @@ def _plan(
             sequence_tokens=length,
             seed=0,
         ),
-        rows_per_step=settings.step_tokens // length,
+        rows_per_step=_step_rows(settings),
         learning_rate=settings.learning_rate,
         train_embeddings=student.config.hidden_size != teacher.config.hidden_size,
         checkpoint_every_steps=settings.checkpoint_every_steps,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autocompress.contract.progress import Progress
@@ -20,6 +21,7 @@ class StageContext:
     ``output_dir`` is an empty folder; what is in it when the stage returns is published.
     ``checkpoint_dir`` outlives a killed run of the same stage with the same input digest.
     ``cache_dir`` is this machine's, shared by jobs (downloaded and converted parents).
+    ``finishing`` is closed when the result is published, or nothing will be.
     """
 
     job: Job
@@ -32,6 +34,7 @@ class StageContext:
     checkpoint_dir: Path
     cache_dir: Path
     progress: Progress
+    finishing: ExitStack = field(default_factory=ExitStack)
 
 
 StageFunction = Callable[[StageContext], Summary]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autocompress.contract.documents import load
-from autocompress.contract.errors import DataError
+from autocompress.contract.errors import DataError, UnavailableError
 from autocompress.contract.progress import Progress
 from autocompress.contract.stage import UPSTREAM, Effort, Manifest, Outcome, Stage, input_digest
 from autocompress.domain.job import Job
@@ -110,13 +110,12 @@ def execute(
     ):
         if is_remote:
             stack.enter_context(stored_checkpoints(store, digest, checkpoints, workplace.progress))
-        inputs = _fetch_inputs(stage, finished, store, Path(scratch))
         output = Path(scratch) / "output"
         output.mkdir()
         context = StageContext(
             job=job,
             store=store,
-            inputs=inputs,
+            inputs=_fetch_inputs(stage, finished, store, Path(scratch)),
             manifests=finished,
             input_digest=digest,
             source_revision=source_revision,
@@ -124,6 +123,7 @@ def execute(
             checkpoint_dir=checkpoints,
             cache_dir=workplace.cache_dir,
             progress=workplace.progress,
+            finishing=stack,
         )
         summary = load_stage(stage)(context)
         manifest = artifacts.publish(
@@ -148,6 +148,53 @@ def execute(
     shutil.rmtree(own, ignore_errors=True)
     finished[stage] = manifest
     _record_use(workplace, finished)
+    return finished
+
+
+def assist(
+    stage: Stage, job: Job, workplace: Workplace, *, source_revision: str
+) -> dict[Stage, Manifest]:
+    """Work at ``stage`` beside the process that executes it, and wait until that has published.
+
+    Nothing of this process's work is kept: neither output nor checkpoints.
+
+    Raises:
+        DataError: a stage that it builds on is not finished.
+        UnavailableError: the other process ended without a result.
+    """
+    store = workplace.store
+    finished = finished_stages(job, store, source_revision=source_revision)
+    if stage in finished:
+        return finished
+    _require_upstream(stage, finished, store)
+    workplace.work_dir.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=workplace.work_dir, prefix="beside-") as scratch,
+        ExitStack() as stack,
+    ):
+        checkpoints, output = Path(scratch) / "checkpoints", Path(scratch) / "output"
+        checkpoints.mkdir()
+        output.mkdir()
+        context = StageContext(
+            job=job,
+            store=store,
+            inputs=_fetch_inputs(stage, finished, store, Path(scratch)),
+            manifests=finished,
+            input_digest=_input_digest(stage, job, source_revision, finished),
+            source_revision=source_revision,
+            output_dir=output,
+            checkpoint_dir=checkpoints,
+            cache_dir=workplace.cache_dir,
+            progress=workplace.progress,
+            finishing=stack,
+        )
+        load_stage(stage)(context)
+    finished = finished_stages(job, store, source_revision=source_revision)
+    if stage not in finished:
+        raise UnavailableError(
+            f"stage {stage.value}: its first process has ended without a result in {store.uri}; "
+            "look at that one's log"
+        )
     return finished
 
 

@@ -24,7 +24,6 @@ from autocompress.store.protocol import check_key
 
 PART_BYTES = 16 << 20
 READ_BYTES = 1 << 20
-_CONFLICT_TRIES = 5
 #: Between tries of one operation, in seconds, beside those of the HTTP client.
 _WAITS = (0.5, 1, 2, 4, 8, 15, 30)
 #: HTTP statuses of a server that may soon serve.
@@ -117,8 +116,30 @@ class S3Store:
         self._again(key, write)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """See ``Store``. Where the answer was lost, what is there afterwards tells who wrote."""
-        return self._again(key, lambda: self._write_if_absent(key, data))
+        """See ``Store``. Where an answer was lost, what is there afterwards tells who wrote."""
+        lost = False
+
+        def write() -> bool:
+            nonlocal lost
+            try:
+                # The client's public call cannot carry If-None-Match.
+                self._once._put_object(
+                    self._location.bucket, self._name(key), data, {"If-None-Match": "*"}
+                )
+            except S3Error as error:
+                if error.code == "PreconditionFailed":
+                    return lost and self._read(key) == data
+                lost |= error.code in _UNSURE_CODES
+                raise
+            except (ServerError, InvalidResponseError):
+                lost = True
+                raise
+            except urllib3.exceptions.HTTPError as error:
+                lost |= not _was_not_sent(error)
+                raise
+            return True
+
+        return self._again(key, write)
 
     def upload(self, path: Path, key: str) -> None:
         """See ``Store``."""
@@ -230,40 +251,6 @@ class S3Store:
             response.close()
             response.release_conn()
 
-    def _write_if_absent(self, key: str, data: bytes) -> bool:
-        for tries_left in reversed(range(_CONFLICT_TRIES)):
-            try:
-                # The client's public call cannot carry If-None-Match.
-                self._once._put_object(
-                    self._location.bucket, self._name(key), data, {"If-None-Match": "*"}
-                )
-            except S3Error as error:
-                if error.code == "PreconditionFailed":
-                    return False
-                if error.code in _UNSURE_CODES:
-                    return self._settle(key, data, error)
-                # Two writes met; S3 asks both to try again.
-                if error.code != "ConditionalRequestConflict" or not tries_left:
-                    raise
-            except (ServerError, InvalidResponseError) as error:
-                return self._settle(key, data, error)
-            except urllib3.exceptions.HTTPError as error:
-                if _was_not_sent(error):
-                    raise
-                return self._settle(key, data, error)
-            else:
-                return True
-        raise AssertionError("not reached: the last try returns or raises")
-
-    def _settle(self, key: str, data: bytes, error: Exception) -> bool:
-        """Who has written, after an answer that was lost; raises ``error`` when nobody has."""
-        try:
-            return self._read(key) == data
-        except S3Error as missing:
-            if missing.code != "NoSuchKey":
-                raise
-        raise error
-
 
 class _PassingError(UnavailableError):
     """A failure that may pass by itself."""
@@ -317,7 +304,7 @@ def _was_not_sent(error: urllib3.exceptions.HTTPError) -> bool:
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidTokenId", "ExpiredToken"}
 )
-#: The server has done nothing; a part of an upload may have got lost.
+#: The server has done nothing; a part of an upload may have got lost, or two writes have met.
 _PASSING_CODES = frozenset(
     {
         "SlowDown",
@@ -328,6 +315,7 @@ _PASSING_CODES = frozenset(
         "RequestTimeout",
         "XMinioServerNotInitialized",
         "NoSuchUpload",
+        "ConditionalRequestConflict",
     }
 )
 #: The server may have done it, or not.

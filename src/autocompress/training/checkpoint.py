@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -22,6 +22,7 @@ from torch import Tensor
 from autocompress.contract.documents import dump, load
 from autocompress.contract.errors import DataError, DiskFullError
 from autocompress.domain.records import RecoveryPoint
+from autocompress.training import parallel
 
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
 _KEPT = 2
@@ -44,9 +45,15 @@ class _Sealed:
 def save_checkpoint(folder: Path, state: TrainingState, tensors: Mapping[str, Tensor]) -> None:
     """Write a checkpoint and drop all but the newest two.
 
+    Of processes that train together, the first one writes it, with the curve of all.
+
     Raises:
         DiskFullError: no space is left; earlier checkpoints are untouched.
     """
+    if (peers := parallel.current()) is not None:
+        state = replace(state, points=peers.whole_points(state.points))
+        if not peers.leads:
+            return
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in folder.glob("new-*"):
         shutil.rmtree(left_over, ignore_errors=True)
@@ -78,12 +85,25 @@ def newest_checkpoint(folder: Path) -> tuple[TrainingState, dict[str, Tensor]] |
     """The newest intact checkpoint; damaged ones are passed over."""
     for path in reversed(_steps(folder)):
         try:
-            sealed = load(_Sealed, (path / _STATE).read_bytes(), name=str(path / _STATE))
-            if _digest(path / _TENSORS) == sealed.tensors_digest:
-                return sealed.state, load_file(path / _TENSORS)
-        except (OSError, DataError, SafetensorError):
+            if (state := _intact_state(path)) is not None:
+                return state, load_file(path / _TENSORS)
+        except (OSError, SafetensorError):
             continue
     return None
+
+
+def newest_folder(folder: Path) -> Path | None:
+    """Where the newest intact checkpoint lies."""
+    steps = reversed(_steps(folder))
+    return next((path for path in steps if _intact_state(path) is not None), None)
+
+
+def _intact_state(path: Path) -> TrainingState | None:
+    try:
+        sealed = load(_Sealed, (path / _STATE).read_bytes(), name=str(path / _STATE))
+        return sealed.state if _digest(path / _TENSORS) == sealed.tensors_digest else None
+    except (OSError, DataError):
+        return None
 
 
 def _steps(folder: Path) -> list[Path]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from autocompress.training import parallel
+
 
 class NotFiniteError(ArithmeticError):
     """A gradient is infinite or not a number; nothing was updated."""
@@ -36,6 +38,8 @@ class MasterAdamW:
     def step(self, learning_rate: float) -> float:
         """Clip, update the copies, round them into the model; returns the gradient norm.
 
+        Gradients are those of all processes that train together.
+
         Raises:
             NotFiniteError: before anything is changed.
         """
@@ -44,6 +48,8 @@ class MasterAdamW:
             self._masters[name].grad = None if gradient is None else gradient.float()
             parameter.grad = None
         masters = list(self._masters.values())
+        if (peers := parallel.current()) is not None:
+            peers.average([master.grad for master in masters if master.grad is not None])
         norm = float(torch.nn.utils.clip_grad_norm_(masters, self._max_gradient_norm))
         if not torch.isfinite(torch.tensor(norm)):
             raise NotFiniteError(f"the gradient norm is {norm}")
