@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 from autocompress.contract import documents
 from autocompress.contract.errors import DataError
 from autocompress.cost.exchange import bundle, unbundle, write_shared
-from autocompress.cost.model import load_model, smallest_reachable
+from autocompress.cost.model import load_model, smallest_reachable, step_costs
 from autocompress.cost.show import table_rows
 from autocompress.cost.space import default_space
 from autocompress.cost.table import SPACE_FILE, table_key
 from autocompress.domain.architecture import Architecture, Attention, Mlp
 from autocompress.domain.budget import PERCENTILES, Limit, Metric
+from autocompress.domain.costs import Percentiles
 from autocompress.domain.deployment import Workload
 from autocompress.domain.job import SearchSettings
 from autocompress.store import artifacts
@@ -66,6 +68,24 @@ def test_the_sum_is_the_prediction(data: st.DataObject, limit: Limit) -> None:
     value = MODEL.predict(architecture, WORKLOAD).value(limit)
     expected = 1 / value if limit.metric is Metric.OUTPUT_THROUGHPUT else value
     assert total == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_slow_server_slows_every_architecture_by_the_same_factor() -> None:
+    measured = MODEL.parent_costs
+    slower = replace(
+        measured,
+        time_per_output_token=Percentiles(
+            **{name: 3 * value for name, value in asdict(measured.time_per_output_token).items()}
+        ),
+    )
+    small = SPACE.at(SPACE.hidden_size[-1], tuple(list(c.candidates())[-1] for c in SPACE.blocks))
+    before, after = (
+        replace(MODEL, parent_costs=costs).predict(small, WORKLOAD).time_per_output_token.p95
+        for costs in (measured, slower)
+    )
+    assert after == pytest.approx(3 * before)
+    steps, of_parent = (step_costs(MODEL.table, each).decode_seconds for each in (small, PARENT))
+    assert before / measured.time_per_output_token.p95 == pytest.approx(steps / of_parent)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name)
