@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,6 +129,7 @@ def test_a_seed_decides_the_architecture_and_shared_artifacts_are_found_again(be
 def test_a_stopped_recovery_ends_like_one_that_was_not(bench: Bench, monkeypatch):
     search.run(bench.context("search", profile="profile"))
     recover.run(bench.context("whole", search="search"))
+    shutil.rmtree(bench.root / "work")  # as the runner does when it has published
     steps = distil._train_step
     asked: list[int] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +74,6 @@ def run(context: StageContext) -> Summary:
         able = capabilities(target.engine, target.accelerator)
         formats = tuple(ExportFormat(item) for item in able.export_formats)
         chosen = export(trained, context.output_dir / "model", formats)
-    shutil.rmtree(context.checkpoint_dir / _CHECKPOINTS, ignore_errors=True)
     curve = RecoveryCurve(points=points, tokens=points[-1].tokens)
     (context.output_dir / "curve.json").write_bytes(dump(curve))
     return _summary(curve, architecture, chosen)
