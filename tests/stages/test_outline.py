@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import autocompress
 from autocompress.contract.stage import Stage
 from autocompress.stages.outline import OUTLINE, Course
 
@@ -70,6 +74,28 @@ def test_an_unknown_task_moves_nothing():
     known = course.share()
     course.advance(1)
     assert course.share() > known
+
+
+def said_in_sources() -> set[str]:
+    """What tasks begin with, as the stages name them: whole names, and what a name begins with."""
+    said = set()
+    for path in Path(autocompress.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr == "task" and node.args:
+                name = node.args[0]
+                first = name.values[0] if isinstance(name, ast.JoinedStr) else name
+                if isinstance(first, ast.Constant):
+                    said.add(str(first.value))
+    return said
+
+
+def test_the_outline_and_the_stages_use_the_same_names():
+    said = said_in_sources()
+    known = {task.task for tasks in OUTLINE.values() for task in tasks}
+    assert [name for name in known if not any(name.startswith(text) for text in said)] == []
+    assert [text for text in said if not any(name.startswith(text) for name in known)] == []
 
 
 names = st.sampled_from([task.task for task in OUTLINE[Stage.VALIDATE]] + ["something else"])
