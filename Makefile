@@ -38,7 +38,7 @@ $(VENV)/.installed: pyproject.toml Makefile $(wildcard requirements/*.txt)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --no-deps -r requirements/torch-cpu.txt || \
 	  $(PIP) install --no-deps -r requirements/torch-cpu.txt --index-url $(TORCH_INDEX)
-	@$(PIP) install --no-deps -r requirements/cpu.txt -r requirements/dev.txt -r requirements/operator.txt
+	@$(PIP) install --no-deps -r requirements/cpu.txt -r requirements/dev.txt -r requirements/operator.txt -r requirements/cluster.txt
 	@$(PIP) install --no-deps -r requirements/engine-cpu.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -25,7 +25,7 @@ def convert_gguf(model: PackagedModel, into: Path) -> None:
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
-    from tqdm import tqdm
+    from tqdm import tqdm  # type: ignore[import-untyped]
     from transformers import (
         AutoModelForCausalLM,
         AutoTokenizer,
