@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from job_objects import DIGEST, MODEL_URI, as_text, changed, conditions, finished, job_object
 
 from autocompress.cli import main
+from job_objects import DIGEST, MODEL_URI, as_text, changed, conditions, finished, job_object
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from job_objects import DIGEST, MODEL_URI, as_text, changed, conditions, finished, job_object
 
 from autocompress.contract.errors import DataError, SpecError
 from autocompress.promote.job_object import read_object
 from autocompress.promote.verdict import RefusedError, prove
+from job_objects import DIGEST, MODEL_URI, as_text, changed, conditions, finished, job_object
 
 REFUSED, LATER = 65, 75
 

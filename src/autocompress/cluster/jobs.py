@@ -67,7 +67,8 @@ class _Row(StatusPart):
 
 class _Table(StatusPart):
     metadata: _Metadata = _Metadata()
-    column_definitions: tuple[_Column, ...] = ()
+    #: A watch tells them with its first row only.
+    column_definitions: tuple[_Column, ...] | None = None
     rows: tuple[_Row, ...] = ()
 
 
@@ -121,7 +122,7 @@ def table(cluster: Cluster, namespace: str | None, width: Width) -> Table:
         found = _Table.model_validate_json(cluster.get(_path(namespace), accept=_AS_TABLE))
     except NotFoundError as error:
         raise _not_installed(cluster) from error
-    columns = found.column_definitions
+    columns = found.column_definitions or ()
     return Table(
         columns=tuple(columns[place].name for place in _places(columns, width)),
         rows=tuple(_row(row, columns, width, gone=False) for row in found.rows),
