@@ -1,0 +1,46 @@
+"""Takes out of site-packages what no run reads: tests, headers, static libraries, build tools."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+#: Folders of tests that are shipped for the package's own developers.
+TESTED = (
+    "networkx",
+    "nltk",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "sympy",
+)
+#: What compiling against a package needs.
+HEADERS = ("numpy/_core/include", "pyarrow/include", "pyarrow/src", "torch/include", "torch/share")
+#: Packages that only build others.
+BUILDERS = ("ninja", "setuptools", "pkg_resources", "_distutils_hack", "pip")
+
+
+def main(packages: Path) -> None:
+    """Removes them."""
+    doomed = [
+        *(tests for name in TESTED for tests in (packages / name).rglob("tests")),
+        *(packages / folder for folder in HEADERS),
+        *(packages / name for name in BUILDERS),
+        *(info for name in BUILDERS for info in packages.glob(f"{name}-*.dist-info")),
+        *packages.rglob("*.a"),
+        packages / "torch" / "bin",
+        packages / "distutils-precedence.pth",
+    ]
+    for path in doomed:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
