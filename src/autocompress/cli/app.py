@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import traceback
-from types import FrameType
 from typing import NoReturn
 
 import typer
@@ -15,6 +13,7 @@ from typer.exceptions import Abort, Exit, TyperException
 from autocompress import __version__
 from autocompress.cli import cluster, inspecting, jobs, models, pinned, tables
 from autocompress.cli.faults import InternalError, as_known
+from autocompress.cli.interrupts import take_stops
 from autocompress.contract.errors import AutocompressError, ExitCode
 
 HELP = """Compress a language model for a deployment: accelerator, engine, workload and budget.
@@ -63,7 +62,7 @@ def _options(
 
 def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
-    signal.signal(signal.SIGTERM, _stop)
+    take_stops()
     as_json = "--json" in sys.argv
     try:
         result = app(standalone_mode=False)
@@ -80,11 +79,6 @@ def main() -> NoReturn:
         if isinstance(known, InternalError):
             traceback.print_exception(error)
         _fail(known, as_json)
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def _fail(error: AutocompressError, as_json: bool) -> NoReturn:
