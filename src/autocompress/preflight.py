@@ -21,6 +21,7 @@ from autocompress.families.fields import Config
 from autocompress.families.registry import identify
 from autocompress.sources.look import look_at
 from autocompress.store.protocol import Store
+from autocompress.text.enough import check_enough
 
 _STAGE = "preflight"
 #: ``model_type`` of a model that was compressed before; its sizes are read by the stage.
@@ -30,12 +31,12 @@ OWN_MODEL_TYPE = "autocompress"
 def check(
     parsed: CompressionJob, open_store: Callable[[], Store], *, cache_dir: Path
 ) -> StageReport:
-    """Check suite, engine, store and source, in this order.
+    """Check suite, engine, store, source and text, in this order.
 
     Raises:
         SpecError: a suite, engine or size that is not known or does not fit.
         AccessError, UnavailableError, DiskFullError: the store or the source cannot be used.
-        DataError: the source is no model of a known family.
+        DataError: the source is no model of a known family, or the text is too little.
     """
     job = parsed.to_domain()
     find_suite(job.quality.suite, job.quality.limit)
@@ -45,6 +46,7 @@ def check(
     probe(store)
     look = look_at(job.source, cache_dir)
     left += [look.left] if look.left else []
+    check_enough(job)
     told = [f"{store.uri} can be written and read"]
     if look.config is not None:
         told.append(f"{job.source.uri} is {_describe(look.config, job)}")

@@ -131,3 +131,14 @@ def test_serving_what_is_no_model(run, tmp_path):
     shown = run("serve", tmp_path)
     assert shown.code == 65
     assert "config.json" in shown.err
+
+
+def test_too_little_text_is_refused_before_any_stage(tmp_path, run, job_file):
+    path = job_file()
+    (tmp_path / "own.txt").write_text("Only this.")
+    path.write_text(path.read_text() + f'  text: {{uri: "{tmp_path / "own.txt"}"}}\n')
+    ran = run("run", path)
+    assert ran.code == 65
+    assert "text.uri" in ran.err
+    assert "too little text" in ran.err
+    assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").rglob("manifest.json"))

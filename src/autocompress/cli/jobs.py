@@ -38,6 +38,7 @@ from autocompress.stages.execute import Workplace, assist, execute
 from autocompress.stages.reporting import stage_report
 from autocompress.stages.seats import Node, Seat, read_seat
 from autocompress.stages.users import check_user, clean_up
+from autocompress.text.enough import check_enough
 
 User = Annotated[
     str | None,
@@ -61,6 +62,7 @@ def run(job_file: JobFile, store: StoreUri = None, as_json: AsJson = False) -> i
     it was. At the end: the scorecard, the report and the published model.
     """
     setting = open_setting(job_file, store)
+    check_enough(setting.job)
     options = ["--store", setting.store.uri, *(["--json"] if as_json else [])]
     console = Console(stderr=True)
 
