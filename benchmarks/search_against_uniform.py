@@ -5,13 +5,13 @@
 Both are sliced from the same reordered parent, both fit the limits by the same cost table, and
 neither is distilled: the figure is KL(parent || slice) on held-out text, the share that the search
 alone is answerable for. Uniform means the best of all architectures with one size per kind of block
-(Minitron's space without dropped layers). Prints a ratio: below 1, the search is better.
+(Minitron's space without dropped layers); the search judges the largest of them too, on other text.
+Prints a ratio: below 1, the search is better.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import tempfile
 from pathlib import Path
@@ -23,12 +23,13 @@ from autocompress.cli.setting import open_setting
 from autocompress.contract.documents import load
 from autocompress.contract.stage import Stage
 from autocompress.cost.model import load_model
-from autocompress.domain.architecture import Architecture, Attention, Mlp
+from autocompress.domain.architecture import Architecture
 from autocompress.domain.costs import resolve_bounds
 from autocompress.domain.space import SearchSpace
 from autocompress.models import checkpoint as models
 from autocompress.search.finalists import slicing_loss
-from autocompress.search.grid import CostGrid, Selection, architecture_at, cost_grid
+from autocompress.search.grid import architecture_at, cost_grid
+from autocompress.search.uniform import uniform_selections
 from autocompress.stages.execute import stage_prefix
 from autocompress.store import artifacts
 from autocompress.text.corpus import load_corpus
@@ -38,47 +39,6 @@ from autocompress.training import runtime
 from autocompress.training.distil import hidden_states
 
 HELD_OUT_TOKENS = 8192
-
-
-def uniform_selections(space: SearchSpace, grid: CostGrid) -> list[Selection]:
-    """Every feasible architecture with one choice per kind of block, nothing skipped, that no
-    other such architecture contains.
-    """
-    kinds = sorted({choices.kind for choices in space.blocks})
-    counts = {
-        choices.kind: len(list(choices.candidates())) - choices.may_skip for choices in space.blocks
-    }
-    options = itertools.product(
-        range(len(space.hidden_size)), *(range(counts[kind]) for kind in kinds)
-    )
-    selections = []
-    for hidden, *chosen in options:
-        index = dict(zip(kinds, chosen, strict=True))
-        candidates = tuple(index[choices.kind] for choices in space.blocks)
-        selection = Selection(hidden=hidden, candidates=candidates)
-        if (grid.utilization(selection) <= 1).all():
-            selections.append(selection)
-    sizes = {selection: _sizes(architecture_at(space, selection)) for selection in selections}
-    return [
-        one
-        for one in selections
-        if not any(
-            sizes[two] != sizes[one]
-            and all(a >= b for a, b in zip(sizes[two], sizes[one], strict=True))
-            for two in selections
-        )
-    ]
-
-
-def _sizes(architecture: Architecture) -> list[int]:
-    sizes = [architecture.hidden_size]
-    for block in architecture.blocks:
-        match block:
-            case Attention():
-                sizes += [block.kv_heads, block.queries_per_group]
-            case Mlp():
-                sizes += [block.intermediate_size]
-    return sizes
 
 
 def main() -> None:
@@ -122,7 +82,7 @@ def main() -> None:
         target = hidden_states(reordered, rows)
     losses = [
         slicing_loss(reordered, architecture_at(space, selection), rows, target)
-        for selection in uniform_selections(space, grid)
+        for selection in uniform_selections(space, grid, (1.0,) * len(grid.names))
     ]
     ours = slicing_loss(reordered, searched, rows, target)
     print(f"searched {ours:.4f}, best uniform {min(losses):.4f} nats per token, of {len(losses)}")

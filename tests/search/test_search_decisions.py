@@ -18,6 +18,7 @@ from autocompress.search.grid import CostGrid, Selection, architecture_at
 from autocompress.search.penalties import two_sided
 from autocompress.search.repair import likeliest, repair
 from autocompress.search.router import Annealing, Router
+from autocompress.search.uniform import uniform_selections
 from autocompress.supernet.choices import corner
 from autocompress.testing.models import small_parent
 
@@ -170,3 +171,57 @@ def test_growing_never_takes_a_smaller_size_because_it_was_measured_as_dearer():
     start = Selection(hidden=0, candidates=(3, 1, 4, 3))
     room = grid.utilization(start)[0] + 0.015  # for nothing but the dear narrow one
     assert repair(grid, (hidden, blocks), start, (room, 2.0)).selection == start
+
+
+@settings(max_examples=40, deadline=None)
+@given(budget=st.floats(0.2, 1.2))
+def test_uniform_architectures_are_the_largest_that_fit(budget):
+    grid = grid_of(SPACE, budget)
+    ceiling = (0.98, 0.9)
+    every = {
+        Selection(hidden=h, candidates=(a, m, a, m))
+        for h in range(3)
+        for a in range(4)
+        for m in range(3)
+    }
+    fitting = {s for s in every if np.all(grid.utilization(s) <= ceiling)}
+    found = uniform_selections(SPACE, grid, ceiling)
+    assert set(found) <= fitting
+    assert bool(found) == bool(fitting)
+    sizes = [architecture_at(SPACE, one) for one in found]
+    for one in fitting:
+        inside = architecture_at(SPACE, one)
+        assert any(
+            inside.hidden_size <= outside.hidden_size
+            and all(map(contains, outside.blocks, inside.blocks))
+            for outside in sizes
+        )
+    assert not any(
+        one is not two
+        and one.hidden_size <= two.hidden_size
+        and all(map(contains, two.blocks, one.blocks))
+        for one in sizes
+        for two in sizes
+    )
+
+
+def contains(outside, inside):
+    if isinstance(outside, Attention):
+        return (
+            outside.kv_heads >= inside.kv_heads
+            and outside.queries_per_group >= inside.queries_per_group
+        )
+    return outside.intermediate_size >= inside.intermediate_size
+
+
+def test_other_architectures_are_judged_beside_those_of_the_router():
+    grid = grid_of(SPACE, 0.6)
+    scores = random_scores(grid, 1)
+    others = uniform_selections(SPACE, grid, (1.0, 1.0))
+    alone = draw(grid, scores, (1.0, 1.0), samples=2, seed=3)
+    drawn = draw(grid, scores, (1.0, 1.0), samples=2, seed=3, others=others)
+    assert drawn[: len(alone)] == alone
+    added = {found.selection for found in drawn[len(alone) :]}
+    grown = {repair(grid, scores, other, (1.0, 1.0)).selection for other in others}
+    assert added == grown - {found.selection for found in alone}
+    assert added

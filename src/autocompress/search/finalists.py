@@ -19,10 +19,16 @@ from autocompress.weights.slicing import slice_model
 
 
 def draw(
-    grid: CostGrid, scores: Scores, ceiling: Sequence[float], *, samples: int, seed: int
+    grid: CostGrid,
+    scores: Scores,
+    ceiling: Sequence[float],
+    *,
+    samples: int,
+    seed: int,
+    others: Sequence[Selection] = (),
 ) -> tuple[Repaired, ...]:
     """The repaired likeliest architecture first, then repaired samples of the router's own
-    distribution; each once.
+    distribution, then ``others``, repaired too; each once.
 
     Raises:
         InfeasibleError: no architecture holds every limit.
@@ -36,6 +42,7 @@ def draw(
             [row + generator.gumbel(size=row.shape) for row in blocks],
         )
         starts.append(likeliest(noisy))
+    starts += others
     repaired: dict[Selection, Repaired] = {}
     for start in starts:
         found = repair(grid, scores, start, ceiling)

@@ -20,14 +20,17 @@ from autocompress.search.grid import CostGrid, Selection, architecture_at, cost_
 from autocompress.search.parent import PreparedParent, prepare_parent
 from autocompress.search.repair import likeliest
 from autocompress.search.train import SearchPlan, train_router
+from autocompress.search.uniform import uniform_selections
 from autocompress.stages.context import StageContext
 from autocompress.supernet.forward import Supernet
 from autocompress.text.documents import Split
 from autocompress.text.windows import windows
 from autocompress.training import runtime
 
-#: Architectures drawn from the router beside its likeliest one, and the text they are judged on.
+#: Architectures judged beside the router's likeliest one: drawn from the router, and uniform ones.
 SAMPLES = 4
+UNIFORM = 8
+#: The text they are judged on.
 JUDGING_TOKENS = 1024
 
 
@@ -109,7 +112,14 @@ def _search(
     router, steps = train_router(Supernet(student, space), reordered, grid, plan, context.progress)
     del student
     scores = router.scores()
-    drawn = finalists.draw(grid, scores, ceiling, samples=SAMPLES, seed=settings.seed)
+    drawn = finalists.draw(
+        grid,
+        scores,
+        ceiling,
+        samples=SAMPLES,
+        seed=settings.seed,
+        others=_uniform(space, grid, ceiling),
+    )
     architectures = [architecture_at(space, found.selection) for found in drawn]
     index, losses = finalists.best(reordered, architectures, judging, context.progress)
     first, chosen = likeliest(scores), drawn[index]
@@ -128,6 +138,18 @@ def _search(
         tokens=rows.numel() + judging.numel() * len(drawn),
     )
     return trace, architectures[index]
+
+
+def _uniform(
+    space: SearchSpace, grid: CostGrid, ceiling: tuple[float, ...]
+) -> tuple[Selection, ...]:
+    """The largest uniform architectures: a search of few steps may know less than they do."""
+
+    def parameters(selection: Selection) -> int:
+        return architecture_at(space, selection).parameters()
+
+    found = uniform_selections(space, grid, ceiling)
+    return tuple(sorted(found, key=parameters, reverse=True)[:UNIFORM])
 
 
 def _utilization(grid: CostGrid, selection: Selection) -> dict[str, float]:
