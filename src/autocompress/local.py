@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from autocompress.contract.errors import ExitCode
 from autocompress.contract.stage import Manifest, Stage, Summary, next_stage
 from autocompress.domain.job import Job
 from autocompress.stages.execute import finished_stages
+from autocompress.stages.lineage import for_child
 from autocompress.store.protocol import Store
 
 #: Infrastructure faults are tried again; a wrong input or an infeasible budget never is.
@@ -71,7 +73,8 @@ def _summaries(finished: Mapping[Stage, Manifest]) -> dict[Stage, Summary]:
 
 
 def _run_child(command: list[str]) -> int:
-    child = subprocess.Popen(command)
+    # Killed without a chance to forward it, this process takes its stage with it.
+    child = subprocess.Popen(command, env=for_child(os.environ))
 
     def forward(number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import traceback
 from typing import NoReturn
@@ -15,6 +17,7 @@ from autocompress.cli import cluster, inspecting, jobs, models, pinned, tables
 from autocompress.cli.faults import InternalError, as_known
 from autocompress.cli.interrupts import take_stops
 from autocompress.contract.errors import AutocompressError, ExitCode
+from autocompress.stages.lineage import end_with_parent
 
 HELP = """Compress a language model for a deployment: accelerator, engine, workload and budget.
 
@@ -63,6 +66,7 @@ def _options(
 def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
     take_stops()
+    end_with_parent(os.environ, signal.SIGTERM)
     as_json = "--json" in sys.argv
     try:
         result = app(standalone_mode=False)

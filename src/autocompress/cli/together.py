@@ -18,6 +18,7 @@ import psutil
 
 from autocompress.contract.errors import ExitCode
 from autocompress.domain.job import Job
+from autocompress.stages.lineage import for_child
 from autocompress.stages.seats import Node, Seat, read_node
 
 _POLL_SECONDS = 0.1
@@ -65,7 +66,7 @@ def run_together(
         with tempfile.TemporaryDirectory() as scratch:
             files = {seat: Path(scratch) / f"{seat.rank}.json" for seat in node.seats()}
             for seat, file in files.items():
-                environment = {**_environment(node), **seat.environment()}
+                environment = for_child({**_environment(node), **seat.environment()})
                 children[seat] = subprocess.Popen(command(seat, file), env=environment)
             told = _wait(children) or next(iter(children))
             if summary_file is not None and files[told].is_file():

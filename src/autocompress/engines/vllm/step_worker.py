@@ -22,7 +22,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import BinaryIO, NoReturn
 
-from autocompress.engines.vllm.launch import answer_for_vllm, die_with_parent
+from autocompress.engines.vllm.launch import answer_for_vllm
 from autocompress.engines.vllm.messages import (
     Answer,
     Close,
@@ -39,6 +39,7 @@ from autocompress.engines.vllm.messages import (
     write,
 )
 from autocompress.engines.vllm.processes import peak_resident_bytes, reset_peak_resident
+from autocompress.stages.lineage import end_with, end_with_parent
 
 _WARM_UP_DECODE_STEPS = 2
 
@@ -51,7 +52,7 @@ class _Child:
 
 def main() -> int:
     """Serve commands until standard input ends."""
-    die_with_parent(signal.SIGKILL)
+    end_with_parent(os.environ, signal.SIGKILL)
     answers = _claim_standard_output()
     version = _load_engine()
     _say(answers, Ready(engine_version=version))
@@ -121,10 +122,11 @@ def _register_kernels_once() -> None:
 
 def _fork(command: ModelArguments) -> _Child:
     ours, theirs = Pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _run_child(command, theirs)
+        _run_child(command, theirs, parent)
     theirs.close()
     return _Child(pid=pid, pipe=ours)
 
@@ -141,10 +143,10 @@ def _receive(child: _Child, name: str) -> Answer:
         return Failed(name=name, message="the engine process ended")
 
 
-def _run_child(command: ModelArguments, pipe: Connection) -> NoReturn:
+def _run_child(command: ModelArguments, pipe: Connection, parent: int) -> NoReturn:
     """The life of a child; never returns into the parent's loop."""
     try:
-        die_with_parent(signal.SIGKILL)
+        end_with(parent, signal.SIGKILL)
         engine = _Engine(command)
         pipe.send_bytes(write(engine.opened()))
         while True:
