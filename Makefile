@@ -43,5 +43,7 @@ $(VENV)/.installed: pyproject.toml Makefile $(wildcard requirements/*.txt)
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
+include job_images/images.mk
+
 clean:
 	rm -rf $(VENV) build runs
