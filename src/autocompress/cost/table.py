@@ -17,7 +17,7 @@ from autocompress.domain.space import SearchSpace
 from autocompress.engines.vllm.conditions import Conditions
 
 #: Bumped when the way of measuring or fitting changes: tables of before are not found again.
-METHOD_VERSION = 4
+METHOD_VERSION = 5
 
 TABLE_FILE = "cost_table.json"
 SPACE_FILE = "space.json"

@@ -148,9 +148,10 @@ def environment(inherited: Mapping[str, str], *, log_level: str) -> dict[str, st
     One OpenMP thread, not bound to a core, in server and step timing alike: more threads spin in
     barriers as soon as anything else runs, and the two must compute alike to be compared.
 
-    A fixed threshold above which glibc takes memory from the kernel: left to adapt, it depends on
-    the order in which threads free memory while loading, and the same model needs 5 % more or less
-    (1455 or 1534 MiB for SmolLM2 in FP32) as the machine is idle or busy.
+    A fixed threshold above which glibc takes memory from the kernel, low enough that weights do not
+    lie in the heap: there, holes left by loading depend on the order in which threads free memory,
+    and the same model needs 6 % more or less as the machine is idle or busy (SmolLM2 in FP32 at the
+    default or at 4 MiB: 1459 or 1541 MiB; at 1 MiB: 1448 each time).
     """
     return {
         **inherited,
@@ -163,6 +164,6 @@ def environment(inherited: Mapping[str, str], *, log_level: str) -> dict[str, st
         "VLLM_LOGGING_LEVEL": log_level,
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",
-        "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
         "PYTHONUNBUFFERED": "1",
     }
