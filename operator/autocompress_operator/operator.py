@@ -140,6 +140,8 @@ class _Operator:
             clusterwide=not namespaces,
             namespaces=namespaces,
             standalone=True,
+            # Else kopf asks for the name of the user, which a container may not have.
+            identity=socket.gethostname(),  # type: ignore[arg-type]  # its type is private
             liveness_endpoint=f"http://0.0.0.0:{self._settings.liveness_port}/healthz",
         )
 
