@@ -32,7 +32,8 @@ def main(packages: Path) -> None:
         *(packages / name for name in BUILDERS),
         *(info for name in BUILDERS for info in packages.glob(f"{name}-*.dist-info")),
         *packages.rglob("*.a"),
-        packages / "torch" / "bin",
+        # Tests; but torch is not imported without the manager of its shared memory.
+        *(f for f in (packages / "torch/bin").glob("*") if f.name != "torch_shm_manager"),
         packages / "distutils-precedence.pth",
     ]
     for path in doomed:
