@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import kopf
 
-from autocompress.api.names import FINALIZER
 from autocompress.api.v1alpha1 import GROUP
 from autocompress_operator.resources import Resource
 from autocompress_operator.settings import Settings
@@ -18,8 +17,9 @@ _EXIT_SECONDS = 20.0
 def kopf_settings(settings: Settings, watched: Iterable[Resource]) -> kopf.OperatorSettings:
     """Kopf's settings, each different from its default for a reason."""
     found = kopf.OperatorSettings()
-    # Neither is ever written, since there are no handlers with state; the names are ours anyway.
-    found.persistence.finalizer = FINALIZER
+    # None is ever written, since there are no handlers with state; the names are ours anyway. Not
+    # our own finalizer: kopf takes its own off every object whose handlers do not need it.
+    found.persistence.finalizer = f"{GROUP}/unused"
     found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP, v1=False)
     found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(
         prefix=GROUP,

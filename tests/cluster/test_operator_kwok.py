@@ -179,7 +179,9 @@ def test_deletion_cleans_up_before_the_job_goes(jobs):
     body["spec"]["artifacts"]["deletionPolicy"] = "Delete"
     jobs.create(body)
     jobs.wait_for_condition("clean", "Reconciling", "True", "StageRunning", timeout_seconds=90)
-    assert jobs.get("clean")["metadata"]["finalizers"] == [names.FINALIZER]
+    for _ in range(20):  # it is put there once, and nothing takes it off again
+        assert jobs.get("clean")["metadata"]["finalizers"] == [names.FINALIZER]
+        time.sleep(0.1)
     jobs.delete("clean")
     wait_for(lambda: jobs.is_gone("clean"), "the end of the job", timeout_seconds=90)
     cleanup = [c for c in jobs.children("clean") if "cleanup" in c["metadata"]["name"]]
