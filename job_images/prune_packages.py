@@ -20,8 +20,8 @@ TESTED = (
 )
 #: What compiling against a package needs.
 HEADERS = ("numpy/_core/include", "pyarrow/include", "pyarrow/src", "torch/include", "torch/share")
-#: Packages that only build others.
-BUILDERS = ("ninja", "setuptools", "pkg_resources", "_distutils_hack", "pip")
+#: Packages that only build others; setuptools is not among them: torch's extensions import it.
+BUILDERS = ("ninja", "pip")
 
 
 def main(packages: Path) -> None:
@@ -34,7 +34,6 @@ def main(packages: Path) -> None:
         *packages.rglob("*.a"),
         # Tests; but torch is not imported without the manager of its shared memory.
         *(f for f in (packages / "torch/bin").glob("*") if f.name != "torch_shm_manager"),
-        packages / "distutils-precedence.pth",
     ]
     for path in doomed:
         if path.is_dir():
