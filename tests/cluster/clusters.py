@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
@@ -149,6 +150,8 @@ class Clusters:
     def _start(self, key, level, version, options):
         if not os.environ.get(PROGRAMS):
             return Cluster(kubeconfig=Path(os.environ["KUBECONFIG"]), version="")
+        if level == "node":
+            _leave_alone_what_runs()
         folder = self.root / f"cluster-{len(self.up)}"
         versions = () if level == "node" else ("--kubernetes", VERSIONS[version])
         try:
@@ -170,6 +173,17 @@ class Clusters:
         """Stop every cluster."""
         for cluster in list(self.up.values()):
             self.down(cluster)
+
+
+def _leave_alone_what_runs():
+    """A machine has one cluster with nodes at a time; a second would take its networks away."""
+    if not Path("/run/netns/cluster-1").exists():
+        return
+    found = subprocess.run(
+        ["ip", "netns", "pids", "cluster-1"], capture_output=True, text=True, check=False
+    )
+    if found.stdout.split():
+        pytest.skip("another cluster with nodes runs on this machine: `cluster down` it first")
 
 
 def _run(command, *arguments):
