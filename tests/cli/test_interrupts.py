@@ -20,6 +20,7 @@ class Held:
 class Finalized:
     __del__ = ask
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 take_stops()
 {where}
 for _ in range(600):
