@@ -280,6 +280,9 @@ def test_a_pod_that_is_deleted_is_replaced_within_its_job(jobs):
     path = f"/api/v1/namespaces/{jobs.namespace}/pods"
     first = jobs.api.get(path, labelSelector=selector)["items"][0]["metadata"]
     jobs.api.delete(f"{path}/{first['name']}")
+    # What a kubelet writes once the containers have ended; until then a Job does not replace it.
+    ended = {"status": {"phase": "Failed"}}
+    jobs.api.request("PATCH", f"{path}/{first['name']}/status", ended, content=MERGE)
 
     def replaced():
         found = jobs.api.get(path, labelSelector=selector)["items"]
