@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import node_stack
 import pytest
 from clusters import MISSING, PROGRAMS, VERSIONS, Clusters, install_crd, make_namespace
 
@@ -64,6 +65,18 @@ def node_cluster(clusters):
     """With two nodes that run pods, each with eight stand-in GPUs."""
     options = ("--nodes", "2", "--gpus", "8", "--product", "NVIDIA-H100-80GB-HBM3")
     return _with_crd(clusters.at("node", *options))
+
+
+@pytest.fixture(scope="session")
+def stack(node_cluster, tmp_path_factory):
+    """autocompress with a MinIO on the cluster with nodes, installed by its chart."""
+    return node_stack.install(node_cluster, tmp_path_factory.mktemp("stack"))
+
+
+@pytest.fixture(scope="session")
+def first_job(stack):
+    """What was seen of the first job, which leaves the results that others find in the store."""
+    return node_stack.run_first(stack)
 
 
 def _with_crd(cluster):

@@ -1,0 +1,211 @@
+"""What a real cluster does to stages: killed for memory, deleted, cut off, and left by their node.
+
+The jobs want a recovery of their own after the profile and the search that are in the store.
+"""
+
+import pytest
+from clusters import MERGE, wait_for
+from node_stack import (
+    ENDPOINT,
+    NAMESPACE,
+    PATIENCE_SECONDS,
+    RELEASE,
+    RELEASE_NAMESPACE,
+    artifacts,
+    put_secret,
+    recovery,
+    small_job,
+    wait_until_gone,
+)
+from operators import stage
+
+pytestmark = pytest.mark.slow
+
+#: Long enough for a fault in the middle: some seconds for each checkpoint.
+STEPS = 150
+MINIO = f"/apis/apps/v1/namespaces/{RELEASE_NAMESPACE}/statefulsets/{RELEASE}-minio"
+UNREACHABLE = (
+    {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+)
+
+
+def long_recovery(seed):
+    return recovery(tokens=192 * STEPS, checkpointEverySteps=5, seed=seed)
+
+
+@pytest.fixture
+def run(stack, first_job):
+    """``run(body)`` makes a job, which goes at the end."""
+    made = []
+
+    def create(body):
+        made.append(stack.jobs.create(body))
+        return made[-1]
+
+    yield create
+    for name in made:
+        wait_until_gone(stack.jobs, name)
+
+
+def recover(stack, name):
+    return stage(stack.jobs.get(name)["status"], "Recover")
+
+
+def checkpointed(stack, name):
+    """The recovery's pod, once a checkpoint of it is in the store."""
+    wait_for(
+        lambda: stack.jobs.condition(name, "Reconciling") and recover(stack, name).get("jobRef"),
+        "the recovery",
+        timeout_seconds=PATIENCE_SECONDS,
+    )
+    digest = recover(stack, name)["inputDigest"].removeprefix("sha256:")
+    prefix = f"results/checkpoints/{digest}/"
+    wait_for(lambda: stack.objects(prefix), "a checkpoint", timeout_seconds=PATIENCE_SECONDS)
+    return stack.pods(name, "recover")[-1]
+
+
+def wait_for_recovery(stack, name):
+    """The stage once it is over."""
+
+    def over():
+        found = recover(stack, name)
+        return found if found["state"] in ("Succeeded", "Failed") else None
+
+    return wait_for(over, "the end of the recovery", timeout_seconds=PATIENCE_SECONDS)
+
+
+def replacement(stack, name, pod):
+    """The pod that came after another one."""
+
+    def newest():
+        found = stack.pods(name, "recover")
+        return found and found[-1]["metadata"]["uid"] != pod["metadata"]["uid"] and found[-1]
+
+    return wait_for(newest, "another pod", timeout_seconds=PATIENCE_SECONDS)
+
+
+def log_of(stack, pod):
+    return stack.ask_kubectl("logs", "-n", NAMESPACE, pod["metadata"]["name"])
+
+
+def test_a_wrong_key_is_told_by_the_preflight(stack, run):
+    put_secret(stack, "wrong", {**stack.keys, "AWS_SECRET_ACCESS_KEY": "x" * 40})
+    given = artifacts(credentialsSecretRef={"name": "wrong"})
+    run(small_job("wrong-key", artifacts=given))
+    status = stack.jobs.wait_for_condition(
+        "wrong-key", "Stalled", "True", "PreflightFailed", timeout_seconds=PATIENCE_SECONDS
+    )
+    failure = status["preflight"]["lastFailure"]
+    assert (failure["reason"], failure["exitCode"]) == ("CredentialsInvalid", 77)
+    assert stack.jobs.condition("wrong-key", "ArtifactsAccessible") == (
+        "False",
+        "CredentialsInvalid",
+    )
+    assert stack.jobs.stages_run("wrong-key") == ["preflight"]
+
+
+def test_too_little_memory_is_told_as_such(stack, run):
+    small = {"limits": {"memory": "128Mi"}}
+    run(small_job("poor", stageTemplates=[{"name": "Profile", "resources": small}]))
+    status = stack.jobs.wait_for_condition(
+        "poor", "Stalled", "True", "StageFailed", timeout_seconds=PATIENCE_SECONDS
+    )
+    failure = stage(status, "Profile")["lastFailure"]
+    assert (failure["reason"], failure["exitCode"]) == ("OOMKilled", 137)
+    assert "memory" in failure["message"]
+    for pod in stack.pods("poor", "profile"):
+        (container,) = pod["status"]["containerStatuses"]
+        assert container["state"]["terminated"]["reason"] == "OOMKilled"
+    assert len(stack.pods("poor", "profile")) == 2, "it is tried once more"
+
+
+def test_an_engine_that_is_killed_for_memory_is_told_as_such(stack, run):
+    """The container outlives its largest process."""
+    some = {"limits": {"memory": "700Mi"}}
+    workload = {"promptTokens": 32, "outputTokens": 9, "concurrency": 1}
+    body = small_job(
+        "engine-oom",
+        stageTemplates=[{"name": "Profile", "resources": some}],
+        runPolicy={"backoffLimit": 0},
+    )
+    body["spec"]["target"]["workload"] = workload
+    run(body)
+    status = stack.jobs.wait_for_condition(
+        "engine-oom", "Stalled", "True", "StageFailed", timeout_seconds=PATIENCE_SECONDS
+    )
+    failure = stage(status, "Profile")["lastFailure"]
+    assert failure["reason"] == "OOMKilled", failure
+    assert "memory" in failure["message"]
+
+
+def test_a_pod_that_is_killed_mid_recovery_goes_on_from_its_checkpoint(stack, run):
+    name = run(small_job("killed", recovery=long_recovery(11)))
+    pod = checkpointed(stack, name)
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+    stack.api.delete(path, gracePeriodSeconds=0)
+    second = replacement(stack, name, pod)
+    found = wait_for_recovery(stack, name)
+    assert (found["state"], found["attempt"]) == ("Succeeded", 1), found
+    assert "going on from the checkpoint after step" in log_of(stack, second)
+
+
+def test_a_store_that_is_away_for_a_while_is_waited_for(stack, run):
+    """Within a recovery, whose result needs it, and before a preflight, which says so."""
+    name = run(small_job("patient", recovery=long_recovery(12)))
+    checkpointed(stack, name)
+    scale(stack, 0)
+    late = run(small_job("late"))
+    stack.jobs.wait_for_condition(
+        *(late, "ArtifactsAccessible", "False", "EndpointUnreachable"),
+        timeout_seconds=PATIENCE_SECONDS,
+    )
+    assert stack.jobs.condition(late, "Stalled") == ("False", "NotStalled")
+    scale(stack, 1)
+    found = wait_for_recovery(stack, name)
+    assert found["state"] == "Succeeded", found
+    stack.jobs.wait_for_condition(
+        *(late, "ArtifactsAccessible", "True", "ProbeSucceeded"),
+        timeout_seconds=PATIENCE_SECONDS,
+    )
+
+
+def scale(stack, replicas):
+    stack.api.request("PATCH", f"{MINIO}/scale", {"spec": {"replicas": replicas}}, content=MERGE)
+
+    def there():
+        return stack.api.get(MINIO)["status"].get("readyReplicas", 0) == replicas
+
+    wait_for(there, f"MinIO with {replicas} pods at {ENDPOINT}", timeout_seconds=120)
+
+
+def test_a_node_whose_kubelet_is_killed_gives_its_stage_back(stack, run):
+    """The stage is asked to leave the node that is lost, and goes on from its checkpoint."""
+    if stack.cluster.folder is None:
+        pytest.skip("kills a kubelet of a cluster of its own")
+    minio = stack.api.get(f"/api/v1/namespaces/{RELEASE_NAMESPACE}/pods/{RELEASE}-minio-0")
+    node = next(n for n in ("node-1", "node-2") if n != minio["spec"]["nodeName"])
+    kubelet = node.replace("node", "kubelet")
+    template = {
+        "name": "Recover",
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        "tolerations": [{**t, "operator": "Exists", "tolerationSeconds": 1} for t in UNREACHABLE],
+    }
+    name = run(small_job("left", recovery=long_recovery(13), stageTemplates=[template]))
+    pod = checkpointed(stack, name)
+    stack.cluster.stop(kubelet, "--kill")
+    try:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+        wait_for(
+            lambda: "deletionTimestamp" in stack.api.get(path)["metadata"],
+            "its pod being asked to leave",
+            timeout_seconds=PATIENCE_SECONDS,
+        )
+        assert stack.jobs.condition(name, "Stalled") == ("False", "NotStalled")
+        assert len(stack.pods(name, "recover")) == 1, "a pod that may still run holds its device"
+    finally:
+        stack.cluster.start(kubelet)
+    second = replacement(stack, name, pod)
+    found = wait_for_recovery(stack, name)
+    assert (found["state"], found["attempt"]) == ("Succeeded", 1), found
+    assert "going on from the checkpoint after step" in log_of(stack, second)
