@@ -89,13 +89,26 @@ def log_of(stack, pod):
     return stack.ask_kubectl("logs", "-n", NAMESPACE, pod["metadata"]["name"])
 
 
+def failed(stack, name, reason):
+    """The status of a job that ended for a reason."""
+    status = stack.jobs.wait_for_end(name, timeout_seconds=PATIENCE_SECONDS)
+    assert stack.jobs.condition(name, "Succeeded") == ("False", reason), status
+    return status
+
+
+def unprofiled(name, memory):
+    """A job whose profile is not in the store, and gets so much memory."""
+    template = {"name": "Profile", "resources": {"limits": {"memory": memory}}}
+    body = small_job(name, stageTemplates=[template], runPolicy={"backoffLimit": 0})
+    body["spec"]["target"]["workload"]["outputTokens"] = 9
+    return body
+
+
 def test_a_wrong_key_is_told_by_the_preflight(stack, run):
     put_secret(stack, "wrong", {**stack.keys, "AWS_SECRET_ACCESS_KEY": "x" * 40})
     given = artifacts(credentialsSecretRef={"name": "wrong"})
     run(small_job("wrong-key", artifacts=given))
-    status = stack.jobs.wait_for_condition(
-        "wrong-key", "Stalled", "True", "PreflightFailed", timeout_seconds=PATIENCE_SECONDS
-    )
+    status = failed(stack, "wrong-key", "PreflightFailed")
     failure = status["preflight"]["lastFailure"]
     assert (failure["reason"], failure["exitCode"]) == ("CredentialsInvalid", 77)
     assert stack.jobs.condition("wrong-key", "ArtifactsAccessible") == (
@@ -106,35 +119,19 @@ def test_a_wrong_key_is_told_by_the_preflight(stack, run):
 
 
 def test_too_little_memory_is_told_as_such(stack, run):
-    small = {"limits": {"memory": "128Mi"}}
-    run(small_job("poor", stageTemplates=[{"name": "Profile", "resources": small}]))
-    status = stack.jobs.wait_for_condition(
-        "poor", "Stalled", "True", "StageFailed", timeout_seconds=PATIENCE_SECONDS
-    )
-    failure = stage(status, "Profile")["lastFailure"]
+    run(unprofiled("poor", "128Mi"))
+    failure = stage(failed(stack, "poor", "StageFailed"), "Profile")["lastFailure"]
     assert (failure["reason"], failure["exitCode"]) == ("OOMKilled", 137)
     assert "memory" in failure["message"]
     for pod in stack.pods("poor", "profile"):
         (container,) = pod["status"]["containerStatuses"]
         assert container["state"]["terminated"]["reason"] == "OOMKilled"
-    assert len(stack.pods("poor", "profile")) == 2, "it is tried once more"
 
 
 def test_an_engine_that_is_killed_for_memory_is_told_as_such(stack, run):
     """The container outlives its largest process."""
-    some = {"limits": {"memory": "700Mi"}}
-    workload = {"promptTokens": 32, "outputTokens": 9, "concurrency": 1}
-    body = small_job(
-        "engine-oom",
-        stageTemplates=[{"name": "Profile", "resources": some}],
-        runPolicy={"backoffLimit": 0},
-    )
-    body["spec"]["target"]["workload"] = workload
-    run(body)
-    status = stack.jobs.wait_for_condition(
-        "engine-oom", "Stalled", "True", "StageFailed", timeout_seconds=PATIENCE_SECONDS
-    )
-    failure = stage(status, "Profile")["lastFailure"]
+    run(unprofiled("engine-oom", "700Mi"))
+    failure = stage(failed(stack, "engine-oom", "StageFailed"), "Profile")["lastFailure"]
     assert failure["reason"] == "OOMKilled", failure
     assert "memory" in failure["message"]
 
