@@ -66,6 +66,11 @@ def killed(pod: Pod) -> bool:
     )
 
 
+def final(pod: Pod) -> bool:
+    """Whether the stage says that another try would end in the same way."""
+    return pod.terminated is not None and pod.terminated.exit_code in FINAL_CODES
+
+
 def start_trouble(reason: str, message: str) -> tuple[FailureReason, str] | None:
     """Why a waiting container may never start, and in which words; None where it just waits."""
     if reason in _IMAGE_WAITS:
@@ -88,7 +93,7 @@ def last_failure(work: Work, pods: Sequence[Pod]) -> Failure | None:
     def weight(pod: Pod) -> tuple[bool, bool, datetime]:
         code = pod.terminated.exit_code if pod.terminated else 0
         finished = pod.terminated.finished if pod.terminated else None
-        return code in FINAL_CODES, code == KILLED, finished or pod.created
+        return final(pod), code == KILLED, finished or pod.created
 
     return pod_failure(work, max(failed, key=weight))
 

@@ -12,6 +12,7 @@ from autocompress.contract import documents
 from autocompress.contract.errors import DataError
 from autocompress.contract.termination import StageReport
 from autocompress_operator.failures import (
+    final,
     job_failure,
     killed,
     last_failure,
@@ -19,7 +20,6 @@ from autocompress_operator.failures import (
     pod_failure,
     start_trouble,
 )
-from autocompress_operator.jobs import FINAL_CODES
 from autocompress_operator.messages import create_failure, scheduler_words, with_remedy
 from autocompress_operator.snapshot import Child, ChildKind, JobEvent, Phase, Pod
 from autocompress_operator.work import Work, title
@@ -118,6 +118,11 @@ def _going(
     refused = _refused(child, pods, events, now=now, start_grace=start_grace)
     if refused is not None:
         return refused
+    if any(final(pod) for pod in pods):
+        return Pending(
+            reason=ConditionReason.STAGE_PENDING,
+            message=f"{title(child.work)} failed for good; its Job is about to say so.",
+        )
     if any(pod.phase is Phase.FAILED for pod in pods):
         return Retrying(failure=last_failure(child.work, pods))
     return _waiting(child.work)
@@ -165,9 +170,8 @@ def _hopeless(child: Child, pods: Sequence[Pod], events: Sequence[JobEvent]) -> 
         return pod_failure(child.work, next(pod for pod in reversed(pods) if killed(pod)))
     if child.kind is not ChildKind.JOB:
         # A JobSet knows no exit codes and would restart.
-        for pod in pods:
-            if pod.terminated is not None and pod.terminated.exit_code in FINAL_CODES:
-                return pod_failure(child.work, pod)
+        for pod in filter(final, pods):
+            return pod_failure(child.work, pod)
     return _pod_security(child, pods, events)
 
 

@@ -347,8 +347,10 @@ def test_a_final_code_ends_what_would_restart(kind):
     assert seen.failure.reason == "BadData"
 
 
-def test_a_final_code_of_a_job_is_left_to_its_own_policy():
-    assert isinstance(look(pods=[failed_pod(65)]), Retrying)
+def test_a_final_code_of_a_job_is_left_to_its_own_policy_and_not_told_as_a_retry():
+    seen = look(pods=[failed_pod(65)])
+    assert isinstance(seen, Pending)
+    assert "failed for good" in seen.message
 
 
 def test_a_job_past_its_deadline_says_so():
