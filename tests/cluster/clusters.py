@@ -223,6 +223,18 @@ def _answers(api, path):
         raise
 
 
+def add_node(api, node):
+    """A node that kwok plays, unless it is there."""
+    spec = {name: part for name, part in node.items() if name != "status"}
+    name = node["metadata"]["name"]
+    try:
+        api.create("/api/v1/nodes", spec)
+    except Refused as error:
+        assert error.code == 409
+    status = {"status": node["status"]}
+    api.request("PATCH", f"/api/v1/nodes/{name}/status", status, content=MERGE)
+
+
 def make_namespace(api, prefix="test-"):
     """A namespace of its own for a test."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": prefix}}

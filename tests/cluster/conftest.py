@@ -9,9 +9,11 @@ from pathlib import Path
 
 import node_stack
 import pytest
-from clusters import MISSING, PROGRAMS, VERSIONS, Clusters, install_crd, make_namespace
+import yaml
+from clusters import MISSING, PROGRAMS, VERSIONS, Clusters, add_node, install_crd, make_namespace
 
 HERE = Path(__file__).parent
+NODES = HERE / "gpu-nodes.yaml"
 
 
 def pytest_configure():
@@ -56,8 +58,11 @@ def control_cluster(clusters):
 
 @pytest.fixture(scope="session")
 def kwok_cluster(clusters):
-    """With played nodes and pods."""
-    return _with_crd(clusters.at("kwok"))
+    """With played pods on fourteen nodes: whole and shared GPUs, slices, nodes without a GPU."""
+    cluster = _with_crd(clusters.at("kwok"))
+    for node in yaml.safe_load(NODES.read_text(encoding="utf-8"))["items"]:
+        add_node(cluster.api, node)
+    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +75,10 @@ def node_cluster(clusters):
 @pytest.fixture(scope="session")
 def stack(node_cluster, tmp_path_factory):
     """autocompress with a MinIO on the cluster with nodes, installed by its chart."""
-    return node_stack.install(node_cluster, tmp_path_factory.mktemp("stack"))
+    installed = node_stack.install(node_cluster, tmp_path_factory.mktemp("stack"))
+    yield installed
+    if node_cluster.folder is None:
+        node_stack.uninstall(installed)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from clusters import PROGRAMS, Refused, wait_for
+from clusters import PROGRAMS, Refused, job_path, wait_for
 from minio import Minio
 from node_parent import make_parent
 from operators import Jobs
@@ -157,7 +157,9 @@ def install(cluster, folder):
     """Bring images, chart, credentials and parent to a cluster."""
     stack = Stack(cluster, Programs(unpacked=folder))
     values = dict(VALUES)
-    if cluster.folder is not None:
+    if cluster.folder is None:
+        _refuse_a_release_in_use(stack)
+    else:
         for archive in archives():
             cluster.load(archive)
         cluster.image("minio")
@@ -177,6 +179,22 @@ def install(cluster, folder):
         for file in parent.iterdir():
             client.fput_object(BUCKET, f"parents/tiny/{file.name}", str(file))
     return stack
+
+
+def _refuse_a_release_in_use(stack):
+    """Two operators would decide for the same jobs, and ours goes at the end."""
+    label = "app.kubernetes.io/name=autocompress"
+    if stack.api.get("/apis/apps/v1/deployments", labelSelector=label)["items"]:
+        pytest.skip("autocompress is installed on this cluster: `helm uninstall` it first")
+
+
+def uninstall(stack):
+    """Leave a cluster that others use as it was, but for the resource definition."""
+    for found in stack.api.get(job_path(NAMESPACE))["items"]:
+        wait_until_gone(stack.jobs, found["metadata"]["name"])
+    stack.ask_helm("uninstall", RELEASE, "--wait")
+    for namespace in (NAMESPACE, RELEASE_NAMESPACE):
+        stack.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
 #: Beside what the cluster asks for: fast answers, and no time of the tests' waited away.

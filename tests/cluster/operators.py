@@ -62,6 +62,9 @@ class OperatorProcess:
     def pid(self):
         return self._process.pid
 
+    def is_running(self):
+        return self._process.poll() is None
+
     def kill(self):
         """Without a chance to end well."""
         self._end(signal.SIGKILL)

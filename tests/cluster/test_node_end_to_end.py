@@ -27,6 +27,7 @@ from autocompress.api import names
 
 pytestmark = pytest.mark.slow
 
+SERVER = "chat"
 STAGES = ("Profile", "Search", "Recover", "Validate")
 STEPS = ("preflight", *map(str.lower, STAGES))
 
@@ -129,30 +130,49 @@ def test_the_command_line_reads_the_cluster(stack, done):
     assert "published" in logs.stdout
 
 
-@pytest.mark.parametrize("form", ["kserve", "vllm"])
-def test_promote_writes_manifests_that_the_api_server_takes(stack, done, tmp_path, form):
+def promote(stack, done, form, folder):
+    """The manifests that `promote` writes, after looking at what they say."""
     image = stack.pods(FIRST, "validate")[0]["spec"]["containers"][0]["image"]
     promoted = stack.autocompress(
-        *(
-            "promote",
-            f"compressionjob/{FIRST}",
-            "-n",
-            NAMESPACE,
-            "--to",
-            tmp_path,
-            "--name",
-            "chat",
-        ),
-        *("--format", form, "--image", image),
+        *("promote", f"compressionjob/{FIRST}", "-n", NAMESPACE, "--to", folder),
+        # The images are loaded as files and have no name with a digest; two cores are shared.
+        *("--name", SERVER, "--format", form, "--image", image, "--cpu", "1"),
     )
     assert promoted.returncode == 0, promoted.stderr
-    text = (tmp_path / "chat.yaml").read_text(encoding="utf-8")
-    documents = list(yaml.safe_load_all(text))
-    assert done["result"]["digest"].removeprefix("sha256:") in text
+    documents = list(yaml.safe_load_all((folder / f"{SERVER}.yaml").read_text(encoding="utf-8")))
     notes = documents[0]["metadata"]["annotations"]
     assert notes[names.ANNOTATION_PROMOTED_FROM] == f"{NAMESPACE}/{FIRST}"
-    if form == "vllm":
-        stack.ask_kubectl("apply", "-n", NAMESPACE, "--dry-run=server", "-f", tmp_path)
+    assert notes[names.ANNOTATION_MODEL_DIGEST] == done["result"]["digest"]
+    return documents
+
+
+def test_promote_writes_a_server_for_kserve(stack, done, tmp_path):
+    documents = promote(stack, done, "kserve", tmp_path)
+    (service,) = [found for found in documents if found["kind"] == "InferenceService"]
+    storage = service["spec"]["predictor"]["model"]["storageUri"]
+    assert storage == done["result"]["modelUri"]
+
+
+def test_a_promoted_server_runs_on_the_cluster_and_answers(stack, done, tmp_path):
+    """Fetched by digest, checked, and served by the image that measured it."""
+    promote(stack, done, "vllm", tmp_path)
+    given = ("-n", NAMESPACE, "-f", tmp_path)
+    stack.ask_kubectl("apply", *given)
+    stack.ask_kubectl(
+        *("rollout", "status", "-n", NAMESPACE, f"deployment/{SERVER}"),
+        *("--timeout", f"{PATIENCE_SECONDS}s"),
+    )
+    with stack.forwarded(f"service/{SERVER}", 80, NAMESPACE) as port:
+        body = {"model": SERVER, "prompt": "def main", "max_tokens": 4, "ignore_eos": True}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/v1/completions",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            said = json.load(answer)
+    assert said["usage"]["completion_tokens"] == 4
+    stack.ask_kubectl("delete", *given)
 
 
 def test_prometheus_scrapes_what_the_operator_serves(stack, done, tmp_path):

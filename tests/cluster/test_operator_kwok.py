@@ -1,48 +1,29 @@
 """The operator on a real API server, the pods of its Jobs played: lives of jobs, and faults."""
 
 import time
-from pathlib import Path
 
 import pytest
-import yaml
 from clusters import MERGE, Refused, make_namespace, wait_for
 from operators import Jobs, OperatorProcess, job, played, report, stage, wait_until_rest
 
 from autocompress.api import names
 from autocompress.contract.stage import Outcome
 
-NODES = Path(__file__).parent / "gpu-nodes.yaml"
 LONG = "3600s"
 
 
 @pytest.fixture(scope="module")
-def cluster(kwok_cluster):
-    """Fourteen nodes, among them whole and shared GPUs, slices and nodes without a GPU."""
-    api = kwok_cluster.api
-    for node in yaml.safe_load(NODES.read_text(encoding="utf-8"))["items"]:
-        status = node.pop("status")
-        name = node["metadata"]["name"]
-        try:
-            api.create("/api/v1/nodes", node)
-        except Refused as error:
-            assert error.code == 409
-        path = f"/api/v1/nodes/{name}/status"
-        api.request("PATCH", path, {"status": status}, content=MERGE)
-    return kwok_cluster
-
-
-@pytest.fixture(scope="module")
-def operator(cluster, tmp_path_factory):
+def operator(kwok_cluster, tmp_path_factory):
     """One operator for all tests that do not kill it."""
-    process = OperatorProcess(cluster, tmp_path_factory.mktemp("operator"))
+    process = OperatorProcess(kwok_cluster, tmp_path_factory.mktemp("operator"))
     yield process
     assert process.stop() == 0, process.log.read_text()
 
 
 @pytest.fixture
-def jobs(cluster, operator):
+def jobs(kwok_cluster, operator):
     """A namespace of the test's own, served by the operator."""
-    api = cluster.api
+    api = kwok_cluster.api
     name = make_namespace(api)
     yield Jobs(api, name)
     api.delete(f"/api/v1/namespaces/{name}")
@@ -188,8 +169,8 @@ def test_deletion_cleans_up_before_the_job_goes(jobs):
     assert [c["status"]["succeeded"] for c in cleanup] == [1]
 
 
-def test_a_namespace_with_a_job_to_clean_up_can_go(cluster, operator):
-    api = cluster.api
+def test_a_namespace_with_a_job_to_clean_up_can_go(kwok_cluster, operator):
+    api = kwok_cluster.api
     name = make_namespace(api)
     body = job("held")
     body["spec"]["artifacts"]["deletionPolicy"] = "Delete"
@@ -349,9 +330,9 @@ def test_two_jobs_of_one_name_in_turn_do_not_share_children(jobs):
 
 
 @pytest.mark.slow
-def test_an_operator_that_is_killed_at_any_moment_loses_nothing(cluster, tmp_path):
+def test_an_operator_that_is_killed_at_any_moment_loses_nothing(kwok_cluster, tmp_path):
     """Killed again and again at moments that fall where they fall, also between two writes."""
-    api = cluster.api
+    api = kwok_cluster.api
     jobs = Jobs(api, make_namespace(api))
     watched = jobs.namespace
     for number in range(8):
@@ -359,7 +340,7 @@ def test_an_operator_that_is_killed_at_any_moment_loses_nothing(cluster, tmp_pat
     lives = 0
     end = time.monotonic() + 240
     while time.monotonic() < end:
-        process = OperatorProcess(cluster, tmp_path, AUTOCOMPRESS_WATCH_NAMESPACES=watched)
+        process = OperatorProcess(kwok_cluster, tmp_path, AUTOCOMPRESS_WATCH_NAMESPACES=watched)
         time.sleep(4 + lives % 3 * 0.7)
         process.kill()
         lives += 1
