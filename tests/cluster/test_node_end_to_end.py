@@ -60,7 +60,7 @@ def test_a_job_ends_with_a_model_and_every_field_of_status(stack, first_job):
         assert (found["state"], found["attempt"]) == ("Succeeded", 1), state
         assert found["outputs"]["digest"].startswith("sha256:")
         assert found["startTime"] <= found["completionTime"]
-    (limit,) = done["budgetReport"]
+    (limit,) = status["budgetReport"]
     assert (limit["name"], limit["unit"], limit["met"]) == ("Memory", "bytes", True)
     assert float(limit["measured"]) <= float(limit["limit"])
     assert float(limit["predicted"]) == pytest.approx(float(limit["measured"]), rel=0.05)
