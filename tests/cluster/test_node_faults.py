@@ -4,7 +4,7 @@ The jobs want a recovery of their own after the profile and the search that are 
 """
 
 import pytest
-from clusters import MERGE, wait_for
+from clusters import MERGE, Refused, wait_for
 from node_stack import (
     ENDPOINT,
     NAMESPACE,
@@ -21,8 +21,7 @@ from operators import stage
 
 pytestmark = pytest.mark.slow
 
-#: Long enough for a fault in the middle: some seconds for each checkpoint.
-STEPS = 150
+GOING_ON = "going on from the checkpoint after step"
 MINIO = f"/apis/apps/v1/namespaces/{RELEASE_NAMESPACE}/statefulsets/{RELEASE}-minio"
 UNREACHABLE = (
     {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
@@ -30,8 +29,9 @@ UNREACHABLE = (
 )
 
 
-def long_recovery(seed):
-    return recovery(tokens=192 * STEPS, checkpointEverySteps=5, seed=seed)
+def long_recovery(seed, *, steps):
+    """A few steps a second on two idle cores; each seed is a recovery of its own."""
+    return recovery(tokens=192 * steps, checkpointEverySteps=5, seed=seed)
 
 
 @pytest.fixture
@@ -86,7 +86,13 @@ def replacement(stack, name, pod):
 
 
 def log_of(stack, pod):
-    return stack.ask_kubectl("logs", "-n", NAMESPACE, pod["metadata"]["name"])
+    """What a pod has said so far; nothing before its container has started."""
+    name = pod["metadata"]["name"]
+    try:
+        phase = stack.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")["status"]["phase"]
+    except Refused:
+        return ""
+    return "" if phase == "Pending" else stack.ask_kubectl("logs", "-n", NAMESPACE, name)
 
 
 def failed(stack, name, reason):
@@ -137,19 +143,19 @@ def test_an_engine_that_is_killed_for_memory_is_told_as_such(stack, run):
 
 
 def test_a_pod_that_is_killed_mid_recovery_goes_on_from_its_checkpoint(stack, run):
-    name = run(small_job("killed", recovery=long_recovery(11)))
+    name = run(small_job("killed", recovery=long_recovery(11, steps=40)))
     pod = checkpointed(stack, name)
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
     stack.api.delete(path, gracePeriodSeconds=0)
     second = replacement(stack, name, pod)
     found = wait_for_recovery(stack, name)
     assert (found["state"], found["attempt"]) == ("Succeeded", 1), found
-    assert "going on from the checkpoint after step" in log_of(stack, second)
+    assert GOING_ON in log_of(stack, second)
 
 
 def test_a_store_that_is_away_for_a_while_is_waited_for(stack, run):
     """Within a recovery, whose result needs it, and before a preflight, which says so."""
-    name = run(small_job("patient", recovery=long_recovery(12)))
+    name = run(small_job("patient", recovery=long_recovery(12, steps=80)))
     checkpointed(stack, name)
     scale(stack, 0)
     late = run(small_job("late"))
@@ -188,7 +194,9 @@ def test_a_node_whose_kubelet_is_killed_gives_its_stage_back(stack, run):
         "nodeSelector": {"kubernetes.io/hostname": node},
         "tolerations": [{**t, "operator": "Exists", "tolerationSeconds": 1} for t in UNREACHABLE],
     }
-    name = run(small_job("left", recovery=long_recovery(13), stageTemplates=[template]))
+    # Longer than it takes to miss the kubelet; how it ends is another test's.
+    given = long_recovery(13, steps=200)
+    name = run(small_job("left", recovery=given, stageTemplates=[template]))
     pod = checkpointed(stack, name)
     stack.cluster.stop(kubelet, "--kill")
     try:
@@ -203,6 +211,10 @@ def test_a_node_whose_kubelet_is_killed_gives_its_stage_back(stack, run):
     finally:
         stack.cluster.start(kubelet)
     second = replacement(stack, name, pod)
-    found = wait_for_recovery(stack, name)
-    assert (found["state"], found["attempt"]) == ("Succeeded", 1), found
-    assert "going on from the checkpoint after step" in log_of(stack, second)
+    wait_for(
+        lambda: GOING_ON in log_of(stack, second),
+        "the recovery going on",
+        timeout_seconds=PATIENCE_SECONDS,
+    )
+    assert recover(stack, name)["attempt"] == 1
+    assert stack.jobs.condition(name, "Stalled") == ("False", "NotStalled")
