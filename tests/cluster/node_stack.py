@@ -38,8 +38,9 @@ ENDPOINT = f"http://{RELEASE}-minio.{RELEASE_NAMESPACE}.svc:9000"
 STORAGE_CLASS = "autocompress-tests"
 #: The image's user, who must be able to write to a volume that is a folder of this machine.
 USER_ID = 65532
-#: Folder with what `podman save` wrote of the two images.
+#: Names a folder with the archives of both images, where it is not the one they are built in.
 ARCHIVES = "AUTOCOMPRESS_IMAGES"
+BUILT = Path(__file__).parents[2] / "build" / "images"
 ARCHIVE_NAMES = ("operator.tar", "stage-cpu.tar")
 #: Two busy cores: an engine alone takes half a minute to start.
 PATIENCE_SECONDS = 900
@@ -48,14 +49,16 @@ _FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
 def archives():
-    """The images' archives; the test is skipped where there are none."""
-    folder = os.environ.get(ARCHIVES)
-    if not folder:
+    """The images' archives; the test is skipped where they are not all there."""
+    folder = Path(os.environ.get(ARCHIVES) or BUILT)
+    found = [folder / name for name in ARCHIVE_NAMES]
+    missing = [file.name for file in found if not file.exists()]
+    if missing:
         pytest.skip(
-            f"set {ARCHIVES} to a folder with {' and '.join(ARCHIVE_NAMES)}: "
-            "`make images`, then `podman save -o FILE IMAGE`"
+            f"no {' and '.join(missing)} in {folder}: `make image-archives`, "
+            f"or set {ARCHIVES} to a folder that has them"
         )
-    return [Path(folder) / name for name in ARCHIVE_NAMES]
+    return found
 
 
 @dataclass(frozen=True)
