@@ -9,6 +9,7 @@ the programs that the cluster tests use. Prints one figure a line, and all as JS
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import urllib3
 import yaml
 from kubernetes import client, config, watch
 
@@ -43,18 +45,27 @@ class StageTimes:
         self.complete: dict[tuple[str, str], float] = {}
         self._api = client.BatchV1Api(config.new_client_from_config(str(cluster.kubeconfig)))
         self._namespace = namespace
+        self._over = threading.Event()
         threading.Thread(target=self._follow, daemon=True).start()
 
+    def close(self) -> None:
+        """The watch may end now; it does so with the API server."""
+        self._over.set()
+
     def _follow(self) -> None:
-        while True:
-            for event in watch.Watch().stream(self._api.list_namespaced_job, self._namespace):
-                now, found = time.monotonic(), event["object"]
-                labels = found.metadata.labels
-                key = labels["autocompress.dev/job"], labels["autocompress.dev/stage"]
-                self.made.setdefault(key, now)
-                conditions = found.status.conditions or []
-                if any(c.type == "Complete" and c.status == "True" for c in conditions):
-                    self.complete.setdefault(key, now)
+        while not self._over.is_set():
+            # A watch ends after a while, or breaks off with the server.
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                for event in watch.Watch().stream(self._api.list_namespaced_job, self._namespace):
+                    self._seen(event["object"])
+
+    def _seen(self, found: client.V1Job) -> None:
+        now, labels = time.monotonic(), found.metadata.labels
+        key = labels["autocompress.dev/job"], labels["autocompress.dev/stage"]
+        self.made.setdefault(key, now)
+        conditions = found.status.conditions or []
+        if any(c.type == "Complete" and c.status == "True" for c in conditions):
+            self.complete.setdefault(key, now)
 
     def delays_seconds(self) -> list[float]:
         """From each stage's end to the next one's Job."""
@@ -179,6 +190,7 @@ def measure(
         figures[f"restart with {count} jobs, all visited (s)"] = time.monotonic() - begin
         figures[f"memory after the restart with {count} jobs (MiB)"] = resident_mebibytes(process)
     assert len(times.made) == count * STAGES_OF_A_JOB, "a restart made Jobs"
+    times.close()
     proxy.close()
 
 

@@ -17,3 +17,18 @@ image-%: job_images/%.Containerfile
 	@test -n "$(BUILDER)" || { echo "make images needs buildah, docker or podman; none is in PATH" >&2; exit 1; }
 	$(BUILDER) build $(if $(filter buildah,$(notdir $(BUILDER))),--layers) --file $< --tag $(IMAGE_PREFIX)/$*:$(VERSION) \
 	  --build-arg VERSION=$(VERSION) $(IMAGE_ARGS) .
+
+# make image-archives        both images, and build/images/NAME.tar of each, for clusters without a registry
+ARCHIVES ?= build/images
+
+.PHONY: image-archives
+image-archives: images
+	@mkdir -p $(ARCHIVES)
+	@rm -f $(IMAGES:%=$(ARCHIVES)/%.tar)
+	set -e; for name in $(IMAGES); do \
+	  image=$(IMAGE_PREFIX)/$$name:$(VERSION); \
+	  case "$(notdir $(BUILDER))" in \
+	    buildah) $(BUILDER) push --quiet $$image docker-archive:$(ARCHIVES)/$$name.tar:$$image;; \
+	    *) $(BUILDER) save --output $(ARCHIVES)/$$name.tar $$image;; \
+	  esac; \
+	done

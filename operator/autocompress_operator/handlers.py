@@ -19,40 +19,32 @@ logger = logging.getLogger(__name__)
 
 
 class Handlers:
-    """Registered for every kind that is watched.
-
-    kopf calls index functions for every version of an object, at the start for all objects before
-    any other handler: they fill the store. The first other handler thus says that it is full.
-    """
+    """Registered for every kind that is watched; called for every version of an object."""
 
     def __init__(
-        self, store: Store, *, changed: Callable[[Key], None], filled: Callable[[], None]
+        self, store: Store, *, changed: Callable[[Key], None], saw: Callable[[str], None]
     ) -> None:
         self._store = store
         self._changed = changed
-        self._filled = filled
+        self._saw = saw
 
     def register(self, registry: kopf.OperatorRegistry, watched: Iterable[Resource]) -> None:
-        """Register index functions and event handlers."""
+        """Register event handlers."""
         for resource in watched:
             place = (resource.group, resource.version, resource.kind.value)
             name = resource.kind.value
-            kopf.index(*place, id=name, registry=registry)(partial(self.seen, of=resource))
-            kopf.on.event(*place, id=name, registry=registry)(partial(self.passed, of=resource))
+            kopf.on.event(*place, id=name, registry=registry)(partial(self.arrived, of=resource))
 
-    async def seen(self, *, body: kopf.Body, of: Resource, **_: object) -> None:
-        """A version of an object."""
+    async def arrived(self, *, event: kopf.RawEvent, of: Resource, **_: object) -> None:
+        """A version of an object, or its end."""
+        raw = cast(JsonValue, event["object"])
+        take_in = self._store.drop if event["type"] == "DELETED" else self._store.put
         try:
-            changed = self._store.put(of.kind, cast(JsonValue, dict(body)))
+            changed = take_in(of.kind, raw)
         except UnreadableError as error:
-            logger.error("%s %s: %s", of.kind, body.metadata.name, error)
-            return
+            logger.error("%s %s: %s", of.kind, event["object"]["metadata"]["name"], error)
+            changed = frozenset()
         for key in changed:
             self._changed(key)
-
-    async def passed(self, *, event: kopf.RawEvent, of: Resource, **_: object) -> None:
-        """The same again, and the end of an object."""
-        self._filled()
-        if event["type"] == "DELETED":
-            for key in self._store.drop(of.kind, cast(JsonValue, event["object"])):
-                self._changed(key)
+        # Also of what cannot be read: nothing more will come of it.
+        self._saw(event["object"]["metadata"]["uid"])

@@ -17,6 +17,7 @@ from autocompress_operator.apply import ApiCluster
 from autocompress_operator.cache import Cache
 from autocompress_operator.client import ApiClient, ApiError, Connection
 from autocompress_operator.credentials import log_in
+from autocompress_operator.filling import Filling
 from autocompress_operator.handlers import Handlers
 from autocompress_operator.kopf_settings import kopf_settings
 from autocompress_operator.metrics import JobCollector, OperatorCollector, OperatorMetrics
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: A job that is due and not visited for this long: the visitors hang.
 _STUCK_SECONDS = 600.0
+#: How often to see whether what is waited for at the start is still there.
+_FILLING_SECONDS = 10.0
 
 
 def _now() -> datetime:
@@ -58,6 +61,7 @@ class _Operator:
         self._kopf_settings = kopf_settings(settings, self._resources)
         self._activity = WatchActivity(time.time)
         self._queue = Queue(time.monotonic)
+        self._filling = Filling(self._filled)
         self._cache = Cache(nodes={} if settings.nodes is Switch.ENABLED else None)
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
@@ -80,6 +84,7 @@ class _Operator:
         """See ``run_operator``."""
         await self._resync.discover()
         self._serve_metrics()
+        self._filling.expect(await self._resync.everything())
         parts: list[Coroutine[None, None, None]] = [
             self._activity.follow(),
             self._resync_for_ever(),
@@ -116,7 +121,7 @@ class _Operator:
     async def _watch(self) -> None:
         """Run kopf; it returns when the process is told to stop."""
         registry = kopf.OperatorRegistry()
-        handlers = Handlers(Store(self._cache), changed=self._queue.add, filled=self._filled)
+        handlers = Handlers(Store(self._cache), changed=self._queue.add, saw=self._filling.saw)
         handlers.register(registry, self._resources)
 
         @kopf.on.login(registry=registry)
@@ -159,10 +164,9 @@ class _Operator:
         return {"quietSeconds": round(quiet), "oldestWaitSeconds": round(waits)}
 
     def _filled(self) -> None:
-        if not self._ready.is_set():
-            logger.info("%d jobs seen", len(self._cache.jobs))
-            self._queue.open()
-            self._ready.set()
+        logger.info("%d jobs seen", len(self._cache.jobs))
+        self._queue.open()
+        self._ready.set()
 
     async def _log_in(self) -> None:
         old = self._connection.session
@@ -171,10 +175,16 @@ class _Operator:
         await old.close()
 
     async def _resync_for_ever(self) -> None:
-        await self._ready.wait()
+        while not self._ready.is_set():
+            await asyncio.sleep(_FILLING_SECONDS)
+            await _undisturbed(self._expect_less)
         while True:
             await asyncio.sleep(self._settings.resync_seconds)
             await _undisturbed(self._resync.run)
+
+    async def _expect_less(self) -> None:
+        """What went away between the first list and its watch is not waited for."""
+        self._filling.expect(await self._resync.everything())
 
     def _serve_metrics(self) -> None:
         self._registry.register(

@@ -72,6 +72,17 @@ class Resync:
         for key, _ in self._cache.jobs:
             self._changed(key)
 
+    async def everything(self) -> set[str]:
+        """The uids of all that is watched now. Events aside: nothing is decided by them alone."""
+        uids: set[str] = set()
+        for resource in self._watched:
+            if resource.kind is Kind.EVENTS or not await self._is_served(resource):
+                continue
+            for namespace in self._namespaces if resource.namespaced else (None,):
+                _, found = await self._list(resource, namespace)
+                uids |= found
+        return uids
+
     def _is_installed(self, resource: Resource) -> bool:
         kind = CHILD_KINDS.get(resource.kind)
         return kind is None or kind in self._cache.installed

@@ -72,6 +72,10 @@ class ApiProxy:
     async def _stop(self):
         await self._runner.cleanup()
         await self._session.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _forward(self, request):
         body = await request.read()
