@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -151,6 +152,7 @@ class Clusters:
         if not os.environ.get(PROGRAMS):
             return Cluster(kubeconfig=Path(os.environ["KUBECONFIG"]), version="")
         if level == "node":
+            _skip_where_no_pods_can_run()
             _leave_alone_what_runs()
         folder = self.root / f"cluster-{len(self.up)}"
         versions = () if level == "node" else ("--kubernetes", VERSIONS[version])
@@ -173,6 +175,19 @@ class Clusters:
         """Stop every cluster."""
         for cluster in list(self.up.values()):
             self.down(cluster)
+
+
+def _skip_where_no_pods_can_run():
+    needed = ("containerd", "runc", "iptables", "conntrack", "ip")
+    missing = [name for name in needed if shutil.which(name) is None]
+    if os.geteuid() != 0:
+        pytest.skip("a cluster with nodes needs root")
+    if missing:
+        pytest.skip(
+            f"a cluster with nodes needs {', '.join(missing)} in PATH; on Debian: apt-get install "
+            "containerd runc iptables containernetworking-plugins conntrack ethtool socat ebtables "
+            "iproute2"
+        )
 
 
 def _leave_alone_what_runs():
