@@ -73,11 +73,13 @@ def node_cluster(clusters):
 
 
 @pytest.fixture(scope="session")
-def stack(node_cluster, tmp_path_factory):
+def stack(request, tmp_path_factory):
     """autocompress with a MinIO on the cluster with nodes, installed by its chart."""
-    installed = node_stack.install(node_cluster, tmp_path_factory.mktemp("stack"))
+    node_stack.archives()  # before a cluster is started for nothing
+    cluster = request.getfixturevalue("node_cluster")
+    installed = node_stack.install(cluster, tmp_path_factory.mktemp("stack"))
     yield installed
-    if node_cluster.folder is None:
+    if cluster.folder is None:
         node_stack.uninstall(installed)
 
 
