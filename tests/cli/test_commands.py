@@ -142,3 +142,19 @@ def test_too_little_text_is_refused_before_any_stage(tmp_path, run, job_file):
     assert "text.uri" in ran.err
     assert "too little text" in ran.err
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").rglob("manifest.json"))
+
+
+def test_a_store_that_is_a_file_is_refused_before_any_stage(tmp_path, run, job_file):
+    (tmp_path / "taken").write_text("kept")
+    for store in (tmp_path / "taken", tmp_path / "taken" / "deeper", f"file://{tmp_path}/taken"):
+        ran = run("run", job_file(), "--store", store)
+        assert ran.code == 64
+        assert "taken is a file; give a folder" in ran.err
+    assert (tmp_path / "taken").read_text() == "kept"
+
+
+def test_a_store_that_cannot_be_written_is_told_before_any_stage(run, job_file):
+    ran = run("run", job_file(), "--store", "/proc/autocompress")
+    assert ran.code in (69, 77)
+    assert "/proc/autocompress" in ran.err
+    assert "[profile]" not in ran.err

@@ -62,7 +62,8 @@ def run(job_file: JobFile, store: StoreUri = None, as_json: AsJson = False) -> i
     it was. At the end: the scorecard, the report and the published model.
     """
     setting = open_setting(job_file, store)
-    check_enough(setting.job)
+    if Stage.VALIDATE not in setting.finished():
+        _check_before(setting)
     options = ["--store", setting.store.uri, *(["--json"] if as_json else [])]
     console = Console(stderr=True)
 
@@ -200,6 +201,15 @@ def cleanup(
         )
         leave_report(summary_file, report)
     _show(report, as_json=as_json)
+
+
+def _check_before(setting: Setting) -> None:
+    """What stages would fail on only after they have cost time."""
+    # Late: a finished job needs none of it.
+    from autocompress.preflight import probe
+
+    check_enough(setting.job)
+    probe(setting.store)
 
 
 def _node(name: Stage, job_file: Path) -> Node | None:

