@@ -41,11 +41,7 @@ def run(context: StageContext) -> Summary:
     model = load_model(profile)
     budget = context.job.budget
     grid = cost_grid(model, budget, resolve_bounds(budget, model.parent_costs), space)
-    # A budget that is only just reachable leaves no room for a reserve.
-    ceiling = tuple(
-        max(1 - reserve, min(1.0, least))
-        for reserve, least in zip(reserves(model, budget), grid.least(), strict=True)
-    )
+    ceiling = ceilings(model, budget, grid)
     with tempfile.TemporaryDirectory(dir=context.output_dir.parent, prefix="search-") as name:
         parent = prepare_parent(context, Path(name))
         trace, architecture = _search(context, parent, space, grid, ceiling)
@@ -70,6 +66,15 @@ def reserves(model: CostModel, budget: Budget) -> tuple[float, ...]:
     """
     most = (100 - budget.min_utilization_percent) / 200
     return tuple(min(model.error[limit.metric], most) for limit in budget.limits)
+
+
+def ceilings(model: CostModel, budget: Budget, grid: CostGrid) -> tuple[float, ...]:
+    """The share of every limit that an architecture may use by prediction."""
+    # A budget that is only just reachable leaves no room for a reserve.
+    return tuple(
+        max(1 - reserve, min(1.0, least))
+        for reserve, least in zip(reserves(model, budget), grid.least(), strict=True)
+    )
 
 
 def _search(
