@@ -126,11 +126,12 @@ def test_a_queue_admits_the_stages_of_two_jobs_in_turn(stack, queue):
 
     seen = watch(shown, are_over, pace_seconds=0.3)
     assert max(len(active) for active, _ in seen) == 1, seen
-    for place, name in enumerate(given):
+    told = [{admitted[place] for _, admitted in seen} for place in range(len(given))]
+    # One of them may find the quota free each time; the other then waits.
+    assert any(("False", "WaitingForQuota") in shown_of for shown_of in told), told
+    for name, shown_of in zip(given, told, strict=True):
         assert stack.jobs.condition(name, "Ready") == ("True", "Succeeded"), name
-        waited = {admitted[place] for _, admitted in seen}
-        assert ("False", "WaitingForQuota") in waited, waited
-        assert ("True", "Admitted") in waited, waited
+        assert ("True", "Admitted") in shown_of, told
         assert stack.jobs.stages_run(name) == [
             *("preflight", "profile", "search", "recover", "validate")
         ]
